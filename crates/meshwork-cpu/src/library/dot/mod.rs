@@ -6,7 +6,7 @@
 //! | `words`, `wordwise` | the same for bytes, short integers and `bf16`: instructions that sum products of neighbors |
 //! | `pack`, `group` | operands in the order in which these read them |
 //! | `plan` | parts, blocks, what is packed |
-//! | `matvec` | matrix times vector |
+//! | `matvec`, `narrow` | matrix times vector; a matrix of `bf16` times a vector |
 //! | `product` | the work of a stack of products |
 //! | `subnormal` | numbers that are taken as zero |
 //!
@@ -20,6 +20,7 @@ mod avx512;
 mod group;
 mod matvec;
 pub(crate) mod micro;
+mod narrow;
 pub(crate) mod pack;
 pub(crate) mod plan;
 pub(crate) mod product;
@@ -93,6 +94,9 @@ pub fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
     let elem = cx.shape(data.results()[0]).0;
     let call = Call { op, lhs, rhs, elem, dims: &dims };
     let types = [call.lhs.elem, call.rhs.elem, elem];
+    if narrow::lower(cx, &call) {
+        return Ok(true);
+    }
     #[cfg(target_arch = "x86_64")]
     if words::lower(cx, &call) {
         return Ok(true);

@@ -97,6 +97,20 @@ fn products_of_all_element_types() {
     }
 }
 
+/// A matrix of `bf16` and a vector, on either side, transposed or not, in stacks, with lengths that are no multiples of anything.
+#[test]
+fn narrow_matrices_times_vectors() {
+    for (batch, depth) in [(0, 1), (0, 37), (3, 64), (0, 2100)] {
+        for [rows, columns] in [[1, 1], [1, 67], [67, 1], [1, 3]] {
+            for (ta, tb) in [(false, false), (false, true), (true, false), (true, true)] {
+                for out in ["bf16", "f32"] {
+                    check(&product("bf16", out, [batch, rows, columns, depth], ta, tb), 8e-3);
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn large_products_in_several_parts() {
     for (elem, size) in [

@@ -1,0 +1,168 @@
+//! Matrices of `bf16` times single vectors: as fast as the matrix streams from memory, because nothing of it is packed. The
+//! sums are in `f32`.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use meshwork_ir::ElementType;
+
+use super::pack::Index;
+use super::product::Product;
+use super::subnormal::Subnormals;
+use super::{Call, name_of, product_of, single};
+use crate::compile::lower::Lower;
+use crate::library::nest::{parts_of, piece};
+use crate::step::{Fault, Frame, Scratch, Work};
+
+/// `y[b][i] = Σ M[b][i, k] x[b][k]`, the matrix contiguous along the sums.
+#[derive(Debug)]
+struct Narrow {
+    product: Product<f32>,
+    /// Whether the matrix is `A`.
+    left: bool,
+    parts: usize,
+}
+
+/// Rows whose sums are written together.
+const TOGETHER: usize = 16;
+
+/// Adds the step of a product of a matrix of `bf16` and a vector; false if it is another one.
+pub(super) fn lower(cx: &mut Lower<'_>, call: &Call<'_>) -> bool {
+    let narrow = |elem| elem == ElementType::BF16;
+    let (Some(a), Some(b), Some(out)) = (single(call.lhs.elem), single(call.rhs.elem), single(call.elem)) else {
+        return false;
+    };
+    let product = product_of(call, a, b, out);
+    let left = product.columns == 1 && narrow(call.lhs.elem);
+    if !left && !(product.rows == 1 && narrow(call.rhs.elem)) {
+        return false;
+    }
+    let (matrix, rows) = if left { (&product.a, product.rows) } else { (&product.b, product.columns) };
+    let contiguous = matches!((&matrix.outer, &matrix.depth), (Index::Stride(_), Index::Stride(2)));
+    if !contiguous || rows * product.depth == 0 {
+        return false;
+    }
+    let batch = matrix.batch.len();
+    let most = if batch > 1 { batch } else { rows.div_ceil(64) };
+    let parts = parts_of(batch * rows * product.depth * 2, 256 << 10, most);
+    let c = cx.result(cx.module.op(call.op).results()[0]);
+    let (name, reads) = (name_of(&product, call.elem), vec![product.a.buf, product.b.buf]);
+    let work = Narrow { product: Product { c, ..product }, left, parts };
+    cx.step(call.op, name, Arc::new(work), reads, vec![c]);
+    true
+}
+
+impl Narrow {
+    fn rows(&self) -> usize {
+        if self.left { self.product.rows } else { self.product.columns }
+    }
+
+    /// # Safety
+    /// As [`Work::run`].
+    unsafe fn range(&self, frame: &Frame<'_>, scratch: &mut Scratch, batch: usize, rows: Range<usize>) {
+        let p = &self.product;
+        let (m, v) = if self.left { (&p.a, &p.b) } else { (&p.b, &p.a) };
+        let x = scratch.get(p.depth * size_of::<f32>()).cast::<f32>();
+        // SAFETY: the trait's contract; `x` has room for the vector, and a row is `depth` elements.
+        unsafe {
+            let from = frame.ptr(v.buf).offset(v.batch[batch]).cast_const();
+            v.packer.pack(from, (&v.outer, 0, 1), (&v.depth, 0, p.depth), x, 1);
+            let x = std::slice::from_raw_parts(x, p.depth);
+            let matrix = frame.ptr(m.buf).offset(m.batch[batch]).cast_const();
+            let out = frame.ptr(p.c).add(batch * self.rows() * p.out_size);
+            let row = |i: usize| std::slice::from_raw_parts(matrix.offset(m.outer.at(i)).cast::<u16>(), p.depth);
+            for start in rows.clone().step_by(TOGETHER) {
+                let count = TOGETHER.min(rows.end - start);
+                let mut sums = [0.0; TOGETHER];
+                let full = count / 4 * 4;
+                for i in (0..full).step_by(4) {
+                    sums[i..i + 4].copy_from_slice(&dots::<4>(std::array::from_fn(|r| row(start + i + r)), x));
+                }
+                for i in full..count {
+                    [sums[i]] = dots([row(start + i)], x);
+                }
+                p.out.write(sums.as_ptr(), out.add(start * p.out_size), count);
+            }
+        }
+    }
+}
+
+impl Work for Narrow {
+    fn parts(&self) -> usize {
+        self.parts
+    }
+
+    fn cost(&self) -> u64 {
+        let p = &self.product;
+        (p.a.batch.len() * p.rows * p.columns * p.depth * 2) as u64 / 15 + 50
+    }
+
+    unsafe fn run(&self, frame: &Frame<'_>, scratch: &mut Scratch, part: usize) -> Result<(), Fault> {
+        let _zero = Subnormals::are_zero();
+        match self.product.a.batch.len() {
+            // SAFETY: the trait's contract; parts are disjoint ranges of the result.
+            1 => unsafe { self.range(frame, scratch, 0, piece(self.rows(), self.parts, part, TOGETHER)) },
+            batch => {
+                for b in piece(batch, self.parts, part, 1) {
+                    // SAFETY: as above.
+                    unsafe { self.range(frame, scratch, b, 0..self.rows()) };
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The sums of rows of `bf16`, each as long as `x`, times `x`. How many rows there are does not change the sum of any.
+#[inline]
+fn dots<const R: usize>(rows: [&[u16]; R], x: &[f32]) -> [f32; R] {
+    #[cfg(target_arch = "x86_64")]
+    if super::has_fma() {
+        // SAFETY: the processor has the instructions.
+        return unsafe { dots_fma(rows, x) };
+    }
+    rows.map(|row| {
+        let mut sums = [0.0f32; 8];
+        for (i, (m, x)) in row.iter().zip(x).enumerate() {
+            sums[i % 8] += widened(*m) * x;
+        }
+        sums.iter().sum()
+    })
+}
+
+#[inline(always)]
+fn widened(bits: u16) -> f32 {
+    f32::from_bits(u32::from(bits) << 16)
+}
+
+/// # Safety
+/// The processor has AVX2 and FMA.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn dots_fma<const R: usize>(rows: [&[u16]; R], x: &[f32]) -> [f32; R] {
+    use std::arch::x86_64::*;
+    let full = x.len() / 16 * 16;
+    let mut sums = [[_mm256_setzero_ps(); 2]; R];
+    for k in (0..full).step_by(16) {
+        for half in 0..2 {
+            let at = k + 8 * half;
+            // SAFETY: eight elements from `at` on are inside `x` and every row, which are equally long.
+            unsafe {
+                let v = _mm256_loadu_ps(x.as_ptr().add(at));
+                for r in 0..R {
+                    let bits = _mm_loadu_si128(rows[r].as_ptr().add(at).cast());
+                    let wide = _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(bits)));
+                    sums[r][half] = _mm256_fmadd_ps(wide, v, sums[r][half]);
+                }
+            }
+        }
+    }
+    std::array::from_fn(|r| {
+        let mut lanes = [0.0f32; 8];
+        // SAFETY: the array has room for eight numbers.
+        unsafe { _mm256_storeu_ps(lanes.as_mut_ptr(), _mm256_add_ps(sums[r][0], sums[r][1])) };
+        let rest: f32 = rows[r][full..].iter().zip(&x[full..]).map(|(m, x)| widened(*m) * x).sum();
+        let [a, b, c, d, e, f, g, h] = lanes;
+        ((a + e) + (b + f)) + ((c + g) + (d + h)) + rest
+    })
+}
