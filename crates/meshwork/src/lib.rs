@@ -30,6 +30,7 @@
 //! | [`grad`], [`value_and_grad`], [`vjp`], [`jvp`], [`hessian`] | derivatives; [`custom_vjp`] gives a function its own |
 //! | [`Key`] | random numbers |
 //! | [`linalg`] | linear algebra |
+//! | [`debug_print`], [`pure_callback`] | values printed, and functions of the host called, while a program runs |
 //! | [`shard_map`] | parts written for one device, with the communication spelled out |
 //! | [`vmap`] | functions of one example on many |
 //! | [`checkpoint`] | less memory for more arithmetic |
@@ -99,6 +100,7 @@ mod element;
 mod engine;
 mod error;
 mod function;
+mod host;
 mod import;
 mod jit;
 pub mod linalg;
@@ -123,6 +125,7 @@ pub use element::{Element, Number, Operand};
 pub use engine::{Cpu, Devices, OnEngine, Place, engine};
 pub use error::{ArrayError, At as SourceLine, Error, ImportError, JitError, Result, TraceError};
 pub use function::Function;
+pub use host::{debug_callback, debug_print, pure_callback};
 pub use import::Imported;
 pub use jit::{Jit, LoweredFor, Profiled, jit};
 pub use lower::Lowered;

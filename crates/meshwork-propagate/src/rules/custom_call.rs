@@ -47,6 +47,8 @@ pub(super) fn custom_call(ctx: &Ctx) -> RuleResult {
         | "lapack_zgtsv_ffi"
         | "tridiagonal_solve_perturbed_ffi" => stacked(ctx, 1),
         _ if target.starts_with("lapack_") => stacked(ctx, 2),
+        // Functions of the host, which get whole arrays.
+        _ if target.starts_with("meshwork_host_") => NoRule::Opaque.into(),
         _ => NoRule::UnknownCustomCall(target.to_string()).into(),
     }
 }
