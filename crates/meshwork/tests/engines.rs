@@ -128,3 +128,33 @@ fn what_the_cpu_engine_cannot_compile_runs_on_the_evaluator_and_says_so() {
     let (_, profile) = executable.run_profiled(args).unwrap();
     assert_eq!(profile.fallbacks, executable.fallbacks());
 }
+
+/// Matrices of `bf16` and vectors, on either side, transposed or not, in stacks, against the evaluator.
+#[test]
+fn narrow_matrices_times_vectors() {
+    let wave = |shape: Vec<i64>| {
+        Array::from_fn(shape, |i| half::bf16::from_f32((i.iter().fold(7, |n, &i| 31 * n + i) as f32).sin()))
+    };
+    let cases = [("ok,k->o", 0), ("k,ok->o", 1), ("ko,k->o", 0), ("bok,bk->bo", 0), ("btk,ok->bto", 1)];
+    for ((formula, matrix), (outer, depth)) in
+        cases.into_iter().flat_map(|c| [(1, 1), (67, 37), (3, 64), (130, 2100)].map(|s| (c, s)))
+    {
+        let (left, right) = formula.split_once("->").unwrap().0.split_once(',').unwrap();
+        let extents = |names: &str| {
+            let extent = |name: char| match name {
+                'o' => outer,
+                'k' => depth,
+                't' => 1,
+                _ => 1 + 2 * i64::from(matrix == 0),
+            };
+            names.chars().map(extent).collect::<Vec<i64>>()
+        };
+        let (a, b) = (wave(extents(left)), wave(extents(right)));
+        let product = move |a: Tensor, b: Tensor| einsum(formula, &[&a, &b]).to(F32);
+        let found = jit(product).engine(Cpu).call((&a, &b)).unwrap();
+        let wanted = jit(product).engine(Reference).call((&a, &b)).unwrap();
+        // A step of bf16 at the largest sum.
+        let most = wanted.to_f64s().unwrap().iter().fold(1.0, |m: f64, x| m.max(x.abs()));
+        assert!(found.all_close(&wanted, most / 128.0), "{formula} {outer} {depth}\n{found:?}\n{wanted:?}");
+    }
+}
