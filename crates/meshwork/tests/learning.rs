@@ -252,3 +252,40 @@ fn patience_ends() {
     let over: Vec<bool> = [3.0, 2.0, 2.5, 1.0, 1.0, f64::NAN].into_iter().map(|x| patience.is_over(x)).collect();
     assert_eq!((over, patience.best()), (vec![false, false, false, false, false, true], 1.0));
 }
+
+/// A quadratic form of a tree of parameters has its minimum where the equations say, on any mesh and in both float types.
+#[test]
+fn lbfgs_finds_the_minimum_of_a_tree() {
+    use meshwork::optim::{Lbfgs, lbfgs};
+    type Params<T = Tensor> = (T, Vec<T>);
+    // Ill-conditioned: the curvatures reach from 1 to 100.
+    let bowl = |(a, b): Params| {
+        let weight = (arange(6, F32) + 1.0).square() * 2.7;
+        let first = ((&a - arange(6, F32)).square() * weight).sum_all();
+        first + (&b[0] * 3.0 + 1.0).square().sum_all() + (b[0].sum_all() - a.slice(s![0])).square()
+    };
+    let find = move |start: Params| lbfgs(bowl, start, &Lbfgs { tolerance: 1e-3, ..Lbfgs::default() });
+    let start = (Array::zeros([6], F32), vec![Array::full([2, 2], 4.0f32)]);
+    let alone = jit(find).call(&start).unwrap();
+    assert!(alone.slope.item::<f32>().unwrap() <= 1e-3, "{:?}", alone.slope);
+    assert!(alone.steps.item::<i32>().unwrap() < 60);
+    // By symmetry all of `b` are equal; then there are two equations.
+    let b = alone.at.1[0].to_vec::<f32>().unwrap();
+    let a = alone.at.0.to_vec::<f32>().unwrap();
+    assert!((2..6).all(|i| (a[i] - i as f32).abs() < 1e-3), "{a:?}");
+    assert!((9.0 * b[0] + 3.0 + 4.0 * b[0] - a[0]).abs() < 1e-3 && (2.7 * a[0] - (4.0 * b[0] - a[0])).abs() < 1e-3);
+    let mesh = Mesh::linear("x", 3).unwrap();
+    let split = jit(find).on(&mesh).in_shardings([P!["x"]]).call(&start).unwrap();
+    assert!(split.at.0.all_close(&alone.at.0, 1e-3) && split.at.1[0].all_close(&alone.at.1[0], 1e-3));
+
+    let valley = |x: Tensor| {
+        let (a, b) = (x.slice(s![0]), x.slice(s![1]));
+        (1.0 - &a).square() + 100.0 * (b - a.square()).square()
+    };
+    let exact = Lbfgs { tolerance: 1e-10, ..Lbfgs::default() };
+    let found = jit(move |x: Tensor| lbfgs(valley, x, &exact)).call(&Array::from([-1.2f64, 1.0])).unwrap();
+    assert!(found.at.all_close(&Array::from([1.0f64, 1.0]), 1e-9), "{}", found.at);
+    let none = jit(|x: Tensor| lbfgs(|x: Tensor| x.to(F32).sum_all(), x, &Lbfgs::default()));
+    let error = none.call(&Array::from([1i32])).unwrap_err().to_string();
+    assert!(error.starts_with("lbfgs: 0 parameters of floats"), "{error}");
+}

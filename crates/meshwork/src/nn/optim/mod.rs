@@ -10,6 +10,7 @@
 //! | [`scale`], [`scale_by_schedule`], [`scale_by_learning_rate`], [`scale_by_adam`], [`scale_by_rms`], [`trace`], … | parts of them |
 //! | [`clip`], [`clip_by_global_norm`], [`add_decayed_weights`], [`ema`] | more parts |
 //! | [`masked`], [`partition`] | for some of the parameters |
+//! | [`lbfgs`] | a minimum of a smooth function, as one loop of the program |
 //! | [`apply_updates`], [`incremental_update`] | parameters and updates together |
 //!
 //! ```
@@ -35,6 +36,7 @@
 mod adaptive;
 mod basic;
 mod factored;
+mod lbfgs;
 mod select;
 
 use std::fmt;
@@ -49,6 +51,7 @@ pub use basic::{
     scale_by_learning_rate, scale_by_schedule, set_to_zero, trace,
 };
 pub use factored::{adafactor, adafactor_of, scale_by_factored_rms};
+pub use lbfgs::{Lbfgs, Minimum, lbfgs};
 pub use select::{masked, partition};
 
 use crate::ElementType::F32;
