@@ -215,6 +215,9 @@ fn windows() {
     let strided = Conv { strides: vec![2], dilation: vec![2], ..Conv::default() };
     assert_eq!(vector(&x, |x| image(&x).conv(&kernel(), &strided)), [20.]);
     assert_eq!(vector(&x, |x| x.max_pool(&[2], &[2], Padding::Valid)), [1., 3., 5.]);
+    // One window extent per spatial dimension.
+    let spatial = |x: Tensor| x.reshape([1, 6, 1]).sum_pool(&[2], &[2], Padding::Explicit(vec![(1, 1)])).reshape([4]);
+    assert_eq!(vector(&x, spatial), [0., 3., 7., 5.]);
     assert_eq!(vector(&x, |x| x.sum_pool(&[3], &[1], Padding::Same)), [1., 3., 6., 9., 12., 9.]);
     assert_eq!(vector(&x, |x| x.avg_pool(&[3], &[3], Padding::Explicit(vec![(1, 0)]))), [0.5, 3.]);
 }

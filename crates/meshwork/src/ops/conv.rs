@@ -105,19 +105,28 @@ impl Tensor {
         emit("conv", &[self, kernel], |b, v| b.convolution(v[0], v[1], conv))
     }
 
-    /// The largest element of each window; one window extent and one step per dimension.
+    /// The largest element of each window; one window extent and one step per dimension, or per spatial dimension of
+    /// `[batch, spatial.., features]`.
+    ///
+    /// ```
+    /// use meshwork::prelude::*;
+    ///
+    /// let halved = jit(|x: Tensor| x.max_pool(&[2, 2], &[2, 2], Padding::Valid));
+    /// assert_eq!(halved.call(&Array::zeros([8, 28, 28, 3], F32))?.shape(), [8, 14, 14, 3]);
+    /// # Ok::<(), meshwork::Error>(())
+    /// ```
     #[track_caller]
     pub fn max_pool(&self, window: &[i64], strides: &[i64], padding: Padding) -> Tensor {
         self.pool("max_pool", Combine::Max, window, strides, padding)
     }
 
-    /// The sum of each window; one window extent and one step per dimension.
+    /// The sum of each window, which is given as for [`max_pool`](Tensor::max_pool).
     #[track_caller]
     pub fn sum_pool(&self, window: &[i64], strides: &[i64], padding: Padding) -> Tensor {
         self.pool("sum_pool", Combine::Sum, window, strides, padding)
     }
 
-    /// The mean of each window, of the elements that are inside; one window extent and one step per dimension.
+    /// The mean of each window, of the elements that are inside; windows are given as for [`max_pool`](Tensor::max_pool).
     #[track_caller]
     pub fn avg_pool(&self, window: &[i64], strides: &[i64], padding: Padding) -> Tensor {
         let count = self.ones_like().pool("avg_pool", Combine::Sum, window, strides, padding.clone());
@@ -126,9 +135,18 @@ impl Tensor {
 
     #[track_caller]
     fn pool(&self, op: &str, how: Combine, window: &[i64], strides: &[i64], padding: Padding) -> Tensor {
+        if window.len() == strides.len() && window.len() > 0 && window.len() + 2 == self.rank() {
+            let around = |inside: &[i64]| [&[1], inside, &[1]].concat();
+            let padding = match padding {
+                Padding::Explicit(pairs) => Padding::Explicit([&[(0, 0)], &pairs[..], &[(0, 0)]].concat()),
+                other => other,
+            };
+            return self.pool(op, how, &around(window), &around(strides), padding);
+        }
         if window.len() != self.rank() || strides.len() != self.rank() {
             let (w, s) = (window.len(), strides.len());
-            fail(op, format!("{w} window extents and {s} steps for {}; give one each per dimension", self.describe()));
+            let hint = "give one each per dimension, or per spatial dimension of [batch, spatial.., features]";
+            fail(op, format!("{w} window extents and {s} steps for {}; {hint}", self.describe()));
         }
         if window.iter().chain(strides).any(|&x| x < 1) {
             fail(op, format!("window {window:?} and steps {strides:?} must be positive"));
