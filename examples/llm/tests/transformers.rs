@@ -168,3 +168,31 @@ fn tokenizers_agree() {
         assert_eq!(tokenizer.encode(prompt, true).expect("tokens").get_ids(), recorded.tokens("ids"));
     }
 }
+
+/// The command prints the text as it comes, says how fast, and ends with status 2 where there is no model.
+#[test]
+fn the_command_prints_the_text() {
+    let run = |folder: PathBuf, more: &[&str]| {
+        let recorded = Recorded::read("llama");
+        let prompt = recorded.0["prompt"].as_str().expect("text").to_string();
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_llm"));
+        let output = command.arg(folder).args(["--prompt", &prompt]).args(more).output().expect("the command runs");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+        (output.status.code(), text(output.stdout), text(output.stderr), prompt)
+    };
+    let tokenizer = Tokenizer::from_file(folder("llama").join("tokenizer.json")).expect("a tokenizer");
+    let mut stream = tokenizer.decode_stream(true);
+    let tokens = Recorded::read("llama").tokens("generated");
+    let wanted: String = tokens.iter().filter_map(|&token| stream.step(token).expect("a token")).collect();
+    let (status, text, speed, prompt) = run(folder("llama"), &["--tokens", "24", "--devices", "2", "--dtype", "f32"]);
+    assert_eq!((status, text), (Some(0), format!("{prompt}{wanted}\n")), "{speed}");
+    assert!(speed.contains("11 prompt tokens in ") && speed.contains("then 23 tokens at "), "{speed}");
+
+    let (status, _, error, _) = run(folder("nothing"), &[]);
+    assert_eq!(status, Some(2));
+    assert!(error.starts_with("llm: ") && error.contains("nothing/config.json"), "{error}");
+    let (status, plan, _, _) = run(folder("llama"), &["--explain", "--devices", "2"]);
+    assert!(status == Some(0) && plan.starts_with("2 devices (model=2): "), "{plan}");
+    let (status, _, error, _) = run(folder("llama"), &["--dtype", "int4"]);
+    assert!(status == Some(2) && error.contains("give f32, bf16 or f16"), "{error}");
+}
