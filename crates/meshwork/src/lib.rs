@@ -191,8 +191,10 @@ mod book {
     mod stencils {}
     #[doc = include_str!("../../../docs/gradients.md")]
     mod gradients {}
+    #[cfg(feature = "checkpoints")]
     #[doc = include_str!("../../../docs/training.md")]
     mod training {}
+    #[cfg(all(feature = "safetensors", feature = "npz"))]
     #[doc = include_str!("../../../docs/inference.md")]
     mod inference {}
     #[doc = include_str!("../../../docs/debugging.md")]
