@@ -34,7 +34,8 @@ pub(super) fn lower(cx: &mut Lower<'_>, call: &Call<'_>) -> bool {
     };
     let product = product_of(call, a, b, out);
     let left = product.columns == 1 && narrow(call.lhs.elem);
-    if !left && !(product.rows == 1 && narrow(call.rhs.elem)) {
+    let right = product.rows == 1 && narrow(call.rhs.elem);
+    if !left && !right {
         return false;
     }
     let (matrix, rows) = if left { (&product.a, product.rows) } else { (&product.b, product.columns) };
