@@ -135,7 +135,7 @@ impl Tensor {
 
     #[track_caller]
     fn pool(&self, op: &str, how: Combine, window: &[i64], strides: &[i64], padding: Padding) -> Tensor {
-        if window.len() == strides.len() && window.len() > 0 && window.len() + 2 == self.rank() {
+        if window.len() == strides.len() && !window.is_empty() && window.len() + 2 == self.rank() {
             let around = |inside: &[i64]| [&[1], inside, &[1]].concat();
             let padding = match padding {
                 Padding::Explicit(pairs) => Padding::Explicit([&[(0, 0)], &pairs[..], &[(0, 0)]].concat()),
