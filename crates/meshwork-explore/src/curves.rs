@@ -196,4 +196,12 @@ mod tests {
         assert!(html.len() < 40_000, "{} bytes", html.len());
         assert!(html.contains("steps/s: 0 at step 0"));
     }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_memory_of_the_process_is_a_curve() {
+        let mut curves = Curves::new("run");
+        curves.add_memory(3);
+        assert!(curves.html().contains("memory MiB: "), "{}", curves.html());
+    }
 }

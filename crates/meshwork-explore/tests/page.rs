@@ -282,7 +282,7 @@ const CAUSE: Kind = Record(&[
     ("place", Text),
     ("path", Text),
     ("tensor", Text),
-    ("argument", OrNull(&Number)),
+    ("argument", Text),
     ("reason", Text),
     ("explicit", Flag),
     ("wire_bytes", Number),
