@@ -5,7 +5,7 @@ const path = require('node:path');
 const puppeteer = require('puppeteer-core');
 const axe = fs.readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
 
-const VIEWS = ['overview', 'program', 'value', 'communication', 'memory', 'time', 'roofline', 'compare'];
+const VIEWS = ['overview', 'program', 'value', 'communication', 'memory', 'time', 'roofline', 'compare', 'whatif'];
 const browserPath = () => process.env.MESHWORK_CHROMIUM || ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(fs.existsSync);
 
 const launch = () => puppeteer.launch({ executablePath: browserPath(), args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--js-flags=--expose-gc'] });

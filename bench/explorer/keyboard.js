@@ -1,7 +1,7 @@
 // A walk through the page by keyboard alone: every action that the mouse has.
 'use strict';
 
-const VIEWS = ['overview', 'program', 'value', 'communication', 'memory', 'time', 'roofline', 'compare'];
+const VIEWS = ['overview', 'program', 'value', 'communication', 'memory', 'time', 'roofline', 'compare', 'whatif'];
 
 /** Presses keys as a person would; returns what did not work. */
 async function walk(page) {

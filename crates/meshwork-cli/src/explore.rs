@@ -1,8 +1,12 @@
 //! `meshwork explore`: a page that shows a program, its shardings, its plan and a run.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use meshwork_explore::{Against, Page, Program, Run};
+use meshwork_ir::op::SdyOp;
+use meshwork_ir::{Attr, OpId};
+use meshwork_mesh::Mesh;
 use meshwork_partition::{Causes, CompileOptions, DEFAULT_COMBINE_BYTES, Lock};
 
 use crate::fail::Failure;
@@ -26,6 +30,9 @@ pub struct Args {
     /// Show what changed since a lock file or another program
     #[arg(long, value_name = "LOCK|FILE")]
     against: Option<String>,
+    /// Show what the program would cost on another mesh, with the axes that it names; may be given several times
+    #[arg(long, value_name = "AXIS=N,..", value_parser = mesh_option)]
+    what_if: Vec<Mesh>,
     /// Show a measured run: a trace for Chrome or Perfetto, as `meshwork run --profile` writes
     #[arg(long, value_name = "TRACE")]
     profile: Option<String>,
@@ -46,7 +53,8 @@ pub struct Args {
 pub fn main(args: &Args) -> Result<(), Failure> {
     let (machine, algorithms) = (args.machine.machine()?, args.machine.algorithms());
     let options = CompileOptions { causes: Causes::Annotations, combine_bytes: args.combine, algorithms, machine };
-    let program = program(&Source::read(&args.file)?, args.entry.as_deref(), &options)?;
+    let source = Source::read(&args.file)?;
+    let program = program(&source, args.entry.as_deref(), &options)?;
     let name = Path::new(&args.file).file_name().map_or("standard input".into(), |name| name.to_string_lossy());
     let mut page = Page::new(if args.file == "-" { "standard input" } else { &name }, &program);
     if let Some(path) = &args.against {
@@ -57,6 +65,9 @@ pub fn main(args: &Args) -> Result<(), Failure> {
             Against::Program(Box::new(self::program(&other, args.entry.as_deref(), &options)?))
         };
         page = page.against(path, &program, &against);
+    }
+    for mesh in &args.what_if {
+        page = page.what_if(&mesh_name(mesh), &variant(&source, args.entry.as_deref(), &options, mesh)?);
     }
     if let Some(path) = &args.profile {
         let text = std::fs::read_to_string(path).map_err(|e| Failure::error(format!("cannot read {path}: {e}")))?;
@@ -79,6 +90,35 @@ pub fn main(args: &Args) -> Result<(), Failure> {
         eprintln!("wrote {out}: open it in a browser");
     }
     Ok(())
+}
+
+fn mesh_name(mesh: &Mesh) -> String {
+    mesh.axes().iter().map(|a| format!("{}={}", a.name, a.size)).collect::<Vec<_>>().join(",")
+}
+
+/// A mesh as `data=8,model=2`.
+fn mesh_option(text: &str) -> Result<Mesh, String> {
+    let axis = |part: &str| {
+        let (name, size) = part.split_once('=')?;
+        Some((name.trim().to_string(), size.trim().parse::<i64>().ok().filter(|&n| n > 0)?))
+    };
+    let axes: Option<Vec<(String, i64)>> = text.split(',').map(axis).collect();
+    let axes = axes.ok_or_else(|| format!("'{text}' is not a list of axes, as data=8,model=2"))?;
+    Mesh::new(axes).map_err(|e| e.to_string())
+}
+
+/// The program on another mesh, compiled.
+fn variant(source: &Source, entry: Option<&str>, options: &CompileOptions, mesh: &Mesh) -> Result<Program, Failure> {
+    let name = mesh_name(mesh);
+    let mut module = source.program(entry)?;
+    let is_mesh = |&op: &OpId| module.op(op).kind() == SdyOp::Mesh;
+    let Some(op) = module.ops_in(module.body()).find(is_mesh) else {
+        return Err(Failure::error(format!("--what-if {name}: the program has no mesh")));
+    };
+    module.op_mut(op).attrs.set("mesh", Attr::Mesh(Arc::new(mesh.clone())));
+    let (module, text) = Program::numbered(module);
+    let compiled = source.compile(&module, options)?;
+    Ok(Program::new(module, text, compiled, options.machine.clone()))
 }
 
 /// The program of `source`, compiled. One that is not text is printed, for the page to show.

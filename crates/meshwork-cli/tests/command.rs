@@ -491,6 +491,14 @@ fn explore_writes_one_page() {
     assert_eq!(said(&all, "").0, 0);
     assert_eq!(first, std::fs::read_to_string(&page).unwrap());
 
+    let variants = ["explore", program, "--what-if", "model=2", "--what-if", "model=8", "--out", &page];
+    assert_eq!(said(&variants, "").0, 0);
+    assert_ne!(first.len(), std::fs::read_to_string(&page).unwrap().len());
+    let (status, _, err) = said(&["explore", program, "--what-if", "model"], "");
+    assert!(status == 2 && err.contains("'model' is not a list of axes, as data=8,model=2"), "{err}");
+    let (status, _, err) = said(&["explore", program, "--what-if", "other=2", "--out", &page], "");
+    assert!(status == 2 && err.contains("model"), "{err}");
+
     let (status, out, _) = said(&["explore", "-"], ADD);
     assert!(status == 0 && out.starts_with("<!doctype html>"));
     let (status, _, err) = said(&["explore", program, "--profile", &lock, "--out", &page], "");

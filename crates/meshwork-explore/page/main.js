@@ -1,7 +1,7 @@
 // The page: a head with the totals, tabs for the views, the view, and what is selected.
 
-const TITLES = { overview: 'Overview', program: 'Program', value: 'Values', communication: 'Communication', memory: 'Memory', time: 'Time', roofline: 'Roofline', compare: 'Compare' };
-const MAKERS = { overview: overviewView, program: programView, value: valueView, communication: communicationView, memory: memoryView, time: timeView, roofline: rooflineView, compare: compareView };
+const TITLES = { overview: 'Overview', program: 'Program', value: 'Values', communication: 'Communication', memory: 'Memory', time: 'Time', roofline: 'Roofline', compare: 'Compare', whatif: 'What if' };
+const MAKERS = { overview: overviewView, program: programView, value: valueView, communication: communicationView, memory: memoryView, time: timeView, roofline: rooflineView, compare: compareView, whatif: whatIfView };
 
 function totals(model) {
   const { plan } = model;
@@ -23,7 +23,7 @@ function totals(model) {
 
 const KEYS = [
   ['/', 'search operations'],
-  ['1 – 8', 'the views'],
+  ['1 – 9', 'the views'],
   ['arrows', 'move in text, tables, graph and charts'],
   ['Enter', 'open a box of the graph, next match of a search'],
   ['+ −', 'zoom the graph or the lanes of time'],
@@ -63,7 +63,7 @@ function build(model) {
       replace(tabs, VIEWS.map(tab));
       if (focused) document.getElementById(`tab-${name}`).focus();
     }
-    document.body.classList.toggle('wide', name === 'overview');
+    document.body.classList.toggle('wide', name === 'overview' || name === 'whatif');
     views[name].update(fresh ? { ...state } : change);
     side.update();
     if (change.op !== undefined && change.op < model.count) announce(`selected ${opTitle(model, change.op)}`);
@@ -79,7 +79,7 @@ function build(model) {
       document.getElementById('search').focus();
     } else if (event.key === '?') help.showModal();
     else if (event.key === 't') theme();
-    else if (/^[1-8]$/.test(event.key)) select({ view: VIEWS[Number(event.key) - 1] });
+    else if (/^[1-9]$/.test(event.key)) select({ view: VIEWS[Number(event.key) - 1] });
   });
   replace(
     document.getElementById('app'),

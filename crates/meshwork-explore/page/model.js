@@ -113,7 +113,7 @@ function changedFacts(against) {
 function beforeOf(against) {
   if (!against) return null;
   const { plan } = against;
-  if (plan) return { name: against.name, ...plan };
+  if (plan) return plan;
   const fact = new Map(against.was);
   const number = text => Number(/^(\d+) B/.exec(text || '')?.[1] ?? 0);
   const sent = against.was.filter(([name]) => name.startsWith('sent ')).map(([, value]) => number(value));

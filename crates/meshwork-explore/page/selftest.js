@@ -95,6 +95,9 @@ async function selftest(model) {
     }
     if (model.data.against) checkComparison(model, check);
     if (model.data.run) checkRun(model, check, near);
+    select({ view: 'whatif' });
+    const text = document.getElementById('stage').textContent;
+    check('every variant is a row', model.data.variants.every(v => text.includes(v.name) && text.includes(humanBytes(v.peak))));
     checks.push(...embeddedCases());
   } catch (error) {
     check('no exception', false, `${error.message} ${error.stack}`);

@@ -1,6 +1,6 @@
 // One selection for all views, kept in the URL so that it can be linked.
 
-const VIEWS = ['overview', 'program', 'value', 'communication', 'memory', 'time', 'roofline', 'compare'];
+const VIEWS = ['overview', 'program', 'value', 'communication', 'memory', 'time', 'roofline', 'compare', 'whatif'];
 const NUMBERS = ['op', 'value', 'collective', 'line', 'device'];
 
 const state = { view: 'overview' };

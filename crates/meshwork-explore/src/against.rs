@@ -36,14 +36,31 @@ impl Against {
             "was": was.facts(),
             "is": now.facts(),
             "changes": changes.iter().map(|c| json!([c.name, c.was, c.is])).collect::<Value>(),
-            "plan": other.map(|other| shown(&plan::data(&other.compiled, &other.machine))),
+            "plan": other.map(|other| shown(name, &plan::data(&other.compiled, &other.machine))),
             "values": other.map(|other| moved(other, program)),
         })
     }
 }
 
-/// What the views show of the other plan.
-fn shown(plan: &Value) -> Value {
+/// The totals of a plan, under a name.
+pub(crate) fn totals(name: &str, plan: &Value) -> Value {
+    let column = |name: &str| plan["ops"][name].as_array().map_or(&[][..], Vec::as_slice);
+    let number = |name: &str, i: usize| column(name)[i].as_f64().unwrap_or(0.0);
+    let time = |i: usize| number("counted", i) * number("seconds", i) * number("trips", i);
+    let end = (0..column("name").len()).map(|i| number("start", i) + time(i)).fold(0.0, f64::max);
+    json!({
+        "name": name,
+        "mesh": plan["mesh"],
+        "wire_bytes": plan["wire_bytes"],
+        "seconds": plan["seconds"],
+        "flops": plan["flops"],
+        "peak": plan["peak"]["bytes"],
+        "end": end,
+    })
+}
+
+/// What the views show of the other plan: its totals, under `name`, its simulated run and its memory.
+fn shown(name: &str, plan: &Value) -> Value {
     let ops = &plan["ops"];
     let column = |name: &str| ops[name].as_array().map_or(&[][..], Vec::as_slice);
     let number = |name: &str, i: usize| column(name)[i].as_f64().unwrap_or(0.0);
@@ -63,23 +80,16 @@ fn shown(plan: &Value) -> Value {
         let range = k * count / points..(k + 1) * count / points;
         range.map(|i| column("alive")[i].as_i64().unwrap_or(0)).max().unwrap_or(0)
     };
-    let end = (0..count).map(|i| number("start", i) + time(i)).fold(0.0, f64::max);
-    json!({
-        "mesh": plan["mesh"],
-        "wire_bytes": plan["wire_bytes"],
-        "seconds": plan["seconds"],
-        "flops": plan["flops"],
-        "peak": plan["peak"]["bytes"],
-        "end": end,
-        "bars": {
-            "name": long.iter().map(|&i| column("name")[i].clone()).collect::<Value>(),
-            "place": long.iter().map(|&i| column("place")[i].clone()).collect::<Value>(),
-            "start": long.iter().map(|&i| column("start")[i].clone()).collect::<Value>(),
-            "time": long.iter().map(|&i| time(i)).collect::<Value>(),
-            "collective": long.iter().map(|&i| collective(i)).collect::<Value>(),
-        },
-        "alive": (0..points).map(most_alive).collect::<Value>(),
-    })
+    let mut out = totals(name, plan);
+    out["bars"] = json!({
+        "name": long.iter().map(|&i| column("name")[i].clone()).collect::<Value>(),
+        "place": long.iter().map(|&i| column("place")[i].clone()).collect::<Value>(),
+        "start": long.iter().map(|&i| column("start")[i].clone()).collect::<Value>(),
+        "time": long.iter().map(|&i| time(i)).collect::<Value>(),
+        "collective": long.iter().map(|&i| collective(i)).collect::<Value>(),
+    });
+    out["alive"] = (0..points).map(most_alive).collect();
+    out
 }
 
 /// Values that both programs have once, under the same name, and place differently: `[number, placement in the other]`.

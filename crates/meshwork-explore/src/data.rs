@@ -50,6 +50,7 @@ pub fn data(program: &Program) -> Value {
         "outline": outline,
         "why": why,
         "against": null,
+        "variants": [],
         "run": null,
         "budget": null,
     })

@@ -4,16 +4,17 @@ use std::io;
 use std::path::Path;
 
 use meshwork_mesh::notebook;
+use meshwork_partition::plan;
 use serde_json::Value;
 
-use crate::against::Against;
+use crate::against::{self, Against};
 use crate::data::data;
 use crate::pack::{attribute, pack};
 use crate::program::Program;
 use crate::trace::Run;
 
 /// The code of the page, one file an idea, in the order in which they are read.
-const CODE: [&str; 23] = [
+const CODE: [&str; 24] = [
     include_str!("../page/decode.js"),
     include_str!("../page/format.js"),
     include_str!("../page/dom.js"),
@@ -33,6 +34,7 @@ const CODE: [&str; 23] = [
     include_str!("../page/time.js"),
     include_str!("../page/compare.js"),
     include_str!("../page/roofline.js"),
+    include_str!("../page/whatif.js"),
     include_str!("../page/overview.js"),
     include_str!("../page/inspector.js"),
     include_str!("../page/selftest.js"),
@@ -73,6 +75,15 @@ impl Page {
     /// With what changed since `against`.
     pub fn against(mut self, name: &str, program: &Program, against: &Against) -> Page {
         self.data["against"] = against.data(name, program);
+        self
+    }
+
+    /// With a variant of the program, on another mesh or machine, in the table of what would be.
+    pub fn what_if(mut self, name: &str, variant: &Program) -> Page {
+        let row = against::totals(name, &plan::data(&variant.compiled, &variant.machine));
+        if let Value::Array(rows) = &mut self.data["variants"] {
+            rows.push(row);
+        }
         self
     }
 

@@ -72,7 +72,8 @@ fn a_page_with_everything_checks_itself() {
         {"ph": "X", "name": "wait for all_reduce at line 13", "cat": "waiting", "pid": 0, "tid": 0, "ts": 3, "dur": 1},
         {"ph": "X", "name": "allocate", "cat": "allocation", "pid": 1, "tid": 1, "ts": 0, "dur": 1, "args": {"bytes": 64}},
         {"ph": "X", "name": "all_reduce at line 13", "cat": "collective", "pid": 1, "tid": 0, "ts": 3, "dur": 2}]"#;
-    let page = Page::new("train", &now).with_run(&Run::parse(trace).unwrap()).budget(60_000);
+    let wide = program(&text.replace("\"y\"=4", "\"y\"=8"));
+    let page = Page::new("train", &now).with_run(&Run::parse(trace).unwrap()).budget(60_000).what_if("y=8", &wide);
     check("against-program", &page.against("before", &now, &Against::Program(Box::new(before))).html());
     let lock = Lock::of(&now.compiled().plan);
     check("against-lock", &Page::new("train", &now).against("train.lock", &now, &Against::Lock(lock)).html());

@@ -259,6 +259,20 @@ fn another_program_is_shown_in_every_view() {
     assert_eq!(against["values"][0], json!([0, [["x"], []]]));
 }
 
+#[test]
+fn variants_have_the_totals_of_their_plans() {
+    let (own, wide) = (program(PROGRAM), program(&PROGRAM.replace("[\"x\"=4]", "[\"x\"=8]")));
+    let plan = plan::data(wide.compiled(), &Default::default());
+    let page = Page::new("p", &own).what_if("x=8", &wide).what_if("again", &own);
+    let variants = page.data()["variants"].as_array().unwrap();
+    assert_eq!(variants.len(), 2);
+    for field in ["wire_bytes", "seconds", "flops", "mesh"] {
+        assert_eq!(variants[0][field], plan[field], "{field}");
+    }
+    assert_eq!((&variants[0]["name"], &variants[0]["peak"]), (&json!("x=8"), &plan["peak"]["bytes"]));
+    assert!(variants[1]["end"].as_f64() > Some(0.0));
+}
+
 /// The type of a field: a name for numbers and texts, or what it has inside.
 enum Kind {
     Number,
