@@ -79,6 +79,8 @@ fn conformance() {
     collectives::gather(&check());
     collectives::scatter(&check());
     collectives::exchange(&check());
+    collectives::ragged(&check());
+    collectives::ragged_misfits(&check());
     collectives::permute(&check());
     collectives::identity(&check());
     collectives::parts_of_buffers(&check());

@@ -11,8 +11,10 @@ use meshwork_ir::{Attr, Direction, ElementType, OpId, OpKind, Type, ValueId};
 use smallvec::SmallVec;
 
 use super::{Result, Splitter};
+use crate::algorithm::{Algorithm, Use};
 use crate::layout::atoms::AtomList;
 use crate::layout::{DimLayout, Layout};
+use crate::plan::human_bytes;
 use crate::reshard::moves::Form;
 
 type Extents = SmallVec<[i64; 4]>;
@@ -77,6 +79,8 @@ struct Plan {
     kind: Kind,
     /// Length of the last dimension in the real or complex form it has before the transform, and after.
     last: (i64, i64),
+    /// Whether dimensions may be transformed across shards.
+    across: Use,
     best: Option<(f64, Vec<Step>)>,
 }
 
@@ -91,16 +95,25 @@ impl Splitter<'_> {
         let (Some(kind), false) = (kind, self.is_free(operand)) else { return self.generic(op) };
         let last = self.extents(operand).last().copied().zip(self.extents(result).last().copied());
         let (Some(last), true) = (last, !lengths.is_empty() && lengths.len() <= rank) else { return self.generic(op) };
-        let mut plan = Plan { operand, result, kind, last, best: None };
+        let dims: Vec<usize> = (rank - lengths.len()..rank).collect();
         let start = self.current(operand);
-        for order in orders(&(rank - lengths.len()..rank).collect::<Vec<_>>(), kind) {
-            self.plan_steps(&mut plan, &order, &start, 0.0, &mut vec![]);
-        }
-        let Some((_, steps)) = plan.best.take() else { return self.generic(op) };
+        let across = self.algorithms.of(Algorithm::Fft);
+        let mut best = |across: Use| {
+            let mut plan = Plan { operand, result, kind, last, across, best: None };
+            for order in orders(&dims, kind) {
+                self.plan_steps(&mut plan, &order, &start, 0.0, &mut vec![]);
+            }
+            plan.best
+        };
+        let Some((sent, steps)) = best(across) else { return self.generic(op) };
+        let other = if steps.iter().any(|s| s.across) { best(Use::Never).map(|b| b.0) } else { None };
         let mut form: Option<Form> = None;
         for step in steps {
             self.reason = if step.across {
-                format!("a transform of dimension {} across its shards takes three exchanges", step.dim)
+                let less = other.map_or(String::new(), |other| {
+                    format!(" ({} sent; bringing it together would send {})", human_bytes(sent), human_bytes(other))
+                });
+                format!("{}: dimension {} is transformed across its shards in three exchanges{less}", Algorithm::Fft, step.dim)
             } else {
                 format!("the transform needs dimension {} whole", step.dim)
             }
@@ -206,9 +219,12 @@ impl Splitter<'_> {
         }
         let p = atoms.product(moving);
         let n = if kind == Kind::ToReal { plan.last.1 } else { extents[dim] };
-        if n % (p * p) == 0 && n * p < 1 << 30 {
+        if n % (p * p) == 0 && n * p < 1 << 30 && plan.across != Use::Never {
             let mut layout = at.clone();
             layout.dims[dim] = DimLayout::split(n, moving.clone(), atoms);
+            if plan.across == Use::Always {
+                return vec![(layout, true)];
+            }
             out.push((layout, true));
         }
         out.push((whole(at), false));

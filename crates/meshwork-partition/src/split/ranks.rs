@@ -68,7 +68,8 @@ impl Splitter<'_> {
         let (p, block) = (self.atoms.product(&frame.atoms), frame.block);
         let count = self.local.dims(rows[0])[0];
         let (_, rounds) = rounds_of(sort.n, p);
-        let keys: Vec<ValueId> = key_operands(&sort.keys).iter().map(|&i| rows[i]).collect();
+        let has_key = |i: &usize| sort.keys.iter().any(|k| k.operand == *i);
+        let keys = sort.operands.iter().zip(rows).filter(|(i, _)| has_key(i)).map(|(_, &v)| v).collect::<Vec<_>>();
         let e = &mut self.local;
         let shape = [count, p];
         // Elements of this block, those of each, and the rank of this bound.

@@ -25,6 +25,8 @@ use crate::reshard::moves::Form;
 /// A sort whose dimension stays split.
 pub(super) struct Sort {
     pub op: OpId,
+    /// The operands that take part: keys, and those whose results are used.
+    pub operands: Vec<usize>,
     /// The sorted dimension, and its extent.
     pub dim: usize,
     pub n: i64,
@@ -57,7 +59,7 @@ impl Splitter<'_> {
         let assignment = self.choose(&problem).assignment;
         let other = self.cost(&problem, &assignment);
         let results = self.src.op(op).results().to_vec();
-        for &r in &results {
+        for r in sort.operands.iter().map(|&i| results[i]) {
             let (want, extents) = (self.want(r), self.extents(r));
             let sent = self.paths.cost(&layout, &want, &extents, self.atoms) * self.element_bytes(r);
             bill.sent += sent;
@@ -74,12 +76,11 @@ impl Splitter<'_> {
         )
         .into();
         let mut values = vec![];
-        for v in self.src.op(op).operands().to_vec() {
-            values.push(self.get(v, &layout)?);
-            self.tensor = Some(v);
+        for &i in &sort.operands {
+            values.push(self.get(self.src.op(op).operands()[i], &layout)?);
         }
-        for (r, value) in results.into_iter().zip(self.sort_across(&sort, values)?) {
-            self.set(r, Form { value, layout: layout.clone() });
+        for (&i, value) in sort.operands.iter().zip(self.sort_across(&sort, values)?) {
+            self.set(results[i], Form { value, layout: layout.clone() });
         }
         Ok(())
     }
@@ -92,12 +93,15 @@ impl Splitter<'_> {
         }
         let data = self.src.op(op);
         let (operands, results) = (data.operands().to_vec(), data.results().to_vec());
+        let is_used = |i: usize| !self.src.value(results[i]).uses().is_empty();
         let extents = self.extents(*operands.first()?);
         let dim = sorted_dim(data.int("dimension"), extents.len())?;
         let keys = comparator::keys(self.src, self.src.body_of(op, 0)?)?;
         if extents.contains(&0) {
             return None;
         }
+        let part = |&i: &usize| is_used(i) || keys.iter().any(|k| k.operand == i);
+        let taking_part: Vec<usize> = (0..operands.len()).filter(part).collect();
         let mut found: Option<(Layout, Bill)> = None;
         let placed: Vec<Layout> = operands.iter().map(|&v| self.current(v)).collect();
         let wanted: Vec<Layout> = results.iter().map(|&r| self.want(r)).collect();
@@ -107,18 +111,24 @@ impl Splitter<'_> {
             if !full && keys.iter().any(|k| k.last().is_none()) {
                 continue;
             }
-            let bill = self.sort_bill(&operands, &keys, dim, &layout);
+            let bill = self.sort_bill(&operands, (&taking_part, &keys), dim, &layout);
             if found.as_ref().is_none_or(|f| bill.seconds < f.1.seconds) {
                 found = Some((layout, bill));
             }
         }
         let (layout, bill) = found?;
         let frame = layout.dims[dim].clone();
-        Some((Sort { op, dim, n: extents[dim], frame, keys }, layout, bill))
+        Some((Sort { op, operands: taking_part, dim, n: extents[dim], frame, keys }, layout, bill))
     }
 
-    /// What it takes to bring `operands` to `layout` and to sort them there along `dim`.
-    fn sort_bill(&mut self, operands: &[ValueId], keys: &[Key], dim: usize, layout: &Layout) -> Bill {
+    /// What it takes to bring those of `operands` that take part to `layout` and to sort them there along `dim`.
+    fn sort_bill(
+        &mut self,
+        operands: &[ValueId],
+        (taking_part, keys): (&[usize], &[Key]),
+        dim: usize,
+        layout: &Layout,
+    ) -> Bill {
         let frame = &layout.dims[dim];
         let (p, elements) = (self.atoms.product(&frame.atoms) as f64, layout.local_elements() as f64);
         let rows = elements / frame.block.max(1) as f64;
@@ -126,6 +136,7 @@ impl Splitter<'_> {
         let (samples, rounds) = rounds_of(self.extents(operands[0])[dim], p as i64);
         let key_bytes: f64 = key_operands(keys).iter().map(|&i| self.element_bytes(operands[i])).sum();
         let round = (p - 1.0) * rows * (samples as f64 * key_bytes + 2.0 * index);
+        let operands: Vec<ValueId> = taking_part.iter().map(|&i| operands[i]).collect();
         let element: f64 = operands.iter().map(|&v| self.element_bytes(v)).sum();
         let own = elements * element + rounds as f64 * round + (p - 1.0) * p * rows * index;
         let brought: f64 = operands.iter().map(|&v| self.cost_to(v, layout)).sum();
@@ -146,15 +157,14 @@ impl Splitter<'_> {
         let shapes: Vec<Vec<i64>> = values.iter().map(|&v| self.local.dims(v)).collect();
         let rows: Vec<ValueId> = values.into_iter().map(|v| self.as_rows(v, sort.dim)).collect();
         let rows = self.hide_ends(sort, rows);
-        let all: Vec<usize> = (0..rows.len()).collect();
-        let rows = self.sort_rows(sort.op, &all, &rows, &[])?;
+        let rows = self.sort_rows(sort.op, &sort.operands, &rows, &[])?;
         let sizes = self.piece_sizes(sort, &rows)?;
         let mut received = vec![];
         for &value in &rows {
             received.push(self.trade_pieces(value, sizes, &sort.frame.atoms));
         }
         let rows = self.hide_ends(sort, received);
-        let rows = self.sort_rows(sort.op, &all, &rows, &[])?;
+        let rows = self.sort_rows(sort.op, &sort.operands, &rows, &[])?;
         Ok(rows.into_iter().zip(shapes).map(|(v, dims)| self.from_rows(v, sort.dim, &dims)).collect())
     }
 
@@ -194,15 +204,16 @@ impl Splitter<'_> {
     fn hide_ends(&mut self, sort: &Sort, mut rows: Vec<ValueId>) -> Vec<ValueId> {
         let Some(mask) = self.local.element_mask(&sort.frame, sort.n) else { return rows };
         for operand in key_operands(&sort.keys) {
-            let elem = self.local.elem(rows[operand]);
+            let Some(at) = sort.operands.iter().position(|&o| o == operand) else { continue };
+            let elem = self.local.elem(rows[at]);
             let mut fill = vec![0; elem.storage_bytes()];
             for key in sort.keys.iter().filter(|k| k.operand == operand) {
                 let bytes = key.last().unwrap_or_default();
-                let at = if key.part == Part::Imaginary { bytes.len() } else { 0 };
-                fill[at..at + bytes.len()].copy_from_slice(&bytes);
+                let start = if key.part == Part::Imaginary { bytes.len() } else { 0 };
+                fill[start..start + bytes.len()].copy_from_slice(&bytes);
             }
             let fill = self.local.splat(&[], elem, &fill);
-            rows[operand] = self.local.mask_dim(rows[operand], 1, mask, fill);
+            rows[at] = self.local.mask_dim(rows[at], 1, mask, fill);
         }
         rows
     }

@@ -143,11 +143,10 @@ impl Tensor {
     /// This tensor in ascending order along `axis`, and `values` moved in the same way.
     #[track_caller]
     pub fn sort_key_val(&self, values: &Tensor, axis: i64) -> (Tensor, Tensor) {
-        let positions = self.argsort(axis);
         if values.shape() != self.shape() {
             fail("sort_key_val", format!("keys {} and values {} differ in shape", self.describe(), values.describe()));
         }
-        (self.take_along(&positions, axis), values.take_along(&positions, axis))
+        self.sorted_with("sort_key_val", values, axis, Direction::Lt)
     }
 
     /// Positions that sort the rows of `keys`, a list of vectors of which the last is the most significant; `i32`.

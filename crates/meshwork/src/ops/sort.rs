@@ -37,11 +37,18 @@ impl Tensor {
     #[track_caller]
     fn sorted(&self, op: &str, axis: i64, order: Direction) -> (Tensor, Tensor) {
         let axis = self.axis(op, axis) as i64;
+        let positions = iota(self.shape(), ElementType::I32, axis);
+        self.sorted_with(op, &positions, axis, order)
+    }
+
+    /// This tensor in order along `axis`, equals as they are, and `values`, of the same shape, moved in the same way.
+    #[track_caller]
+    pub(crate) fn sorted_with(&self, op: &str, values: &Tensor, axis: i64, order: Direction) -> (Tensor, Tensor) {
+        let axis = self.axis(op, axis) as i64;
         if self.dtype().is_complex() {
             fail(op, format!("{} has no order", self.describe()));
         }
-        let positions = iota(self.shape(), ElementType::I32, axis);
-        let mut out = emit_all(op, &[self, &positions], |b, v| {
+        let mut out = emit_all(op, &[self, values], |b, v| {
             b.sort(v, axis, Stability::Stable, |b, a| Ok([in_order(b, order, a[0], a[1])?]))
         })
         .into_iter();
