@@ -12,6 +12,7 @@ use meshwork_runtime::{ArrayError, Buffer, DeviceBuffer};
 use crate::client::Client;
 use crate::event::Event;
 use crate::plugin::{PjrtError, blank, call};
+use crate::staging;
 
 /// A shard in the memory of a device. It may not be written yet: reading it waits, and tells what went wrong.
 pub(crate) struct PjrtBuffer {
@@ -47,6 +48,12 @@ impl PjrtBuffer {
         dims: &[i64],
         elem: ElementType,
     ) -> Result<PjrtBuffer, PjrtError> {
+        if shard.len() >= staging::LEAST_BYTES
+            && let Some(staging) = client.staging()
+        {
+            let buffer = staging.send(client, device, shard.as_slice(), dims, elem)?;
+            return Ok(PjrtBuffer::new(client, buffer, dims, elem));
+        }
         let unknown = || PjrtError::Spec(format!("PJRT has no arrays of {elem}"));
         let args = abi::ClientBufferFromHostBuffer {
             client: client.client,
@@ -69,6 +76,12 @@ impl PjrtBuffer {
     fn read(&self, into: &mut [u8]) -> Result<(), PjrtError> {
         if self.buffer.is_null() {
             return Err(PjrtError::Processes("the shard is in the memory of another process".into()));
+        }
+        if into.len() >= staging::LEAST_BYTES
+            && let Some(staging) = self.client.staging()
+            && let Some(done) = staging.receive(&self.client, self.buffer, into)
+        {
+            return done;
         }
         let order: Vec<i64> = (0..self.dims.len() as i64).rev().collect();
         let tiled = MemoryLayoutTiled { minor_to_major: order.as_ptr(), minor_to_major_size: order.len(), ..sized() };
@@ -98,7 +111,7 @@ impl PjrtBuffer {
 }
 
 /// A struct inside another, all zeros but its size.
-fn sized<A: abi::Args>() -> A {
+pub(crate) fn sized<A: abi::Args>() -> A {
     let mut args = blank::<A>();
     // SAFETY: every struct of arguments starts with its size.
     unsafe { (&raw mut args).cast::<usize>().write(size_of::<A>()) };

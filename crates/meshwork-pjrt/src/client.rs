@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use meshwork_pjrt_abi::{self as abi, NamedValue, NamedValueData, named};
 use meshwork_runtime::MemoryUse;
@@ -10,6 +10,7 @@ use meshwork_runtime::MemoryUse;
 use crate::event::Event;
 use crate::plugin::{PjrtError, Plugin, blank, call, slice, text};
 use crate::processes::{self, Store};
+use crate::staging::Staging;
 
 /// A value of a client's option.
 #[derive(Clone, PartialEq, Debug)]
@@ -38,6 +39,15 @@ impl OptionValue {
     }
 }
 
+/// How arrays get to the devices and back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Transfers {
+    /// The plugin reads and writes the memory of arrays.
+    Direct,
+    /// Large arrays go through pinned memory, where the plugin can pin some.
+    Staged,
+}
+
 /// The devices of a plugin, and what runs on them.
 pub struct Client {
     pub(crate) plugin: Arc<Plugin>,
@@ -45,6 +55,8 @@ pub struct Client {
     devices: Vec<Device>,
     /// Devices of this and other processes.
     all_devices: usize,
+    /// Pinned memory for transfers, made when it is first needed; `None` if it is not to be used or cannot be had.
+    staging: OnceLock<Option<Staging>>,
     /// By which the clients of a job find each other; the plugin has its address.
     _store: Option<Box<Store>>,
     platform: String,
@@ -80,6 +92,7 @@ impl Client {
         plugin: &Arc<Plugin>,
         options: &[(String, OptionValue)],
         store: Option<Store>,
+        transfers: Option<Transfers>,
     ) -> Result<Arc<Client>, PjrtError> {
         let options: Vec<NamedValue> = options.iter().map(|(name, value)| named_value(name, value)).collect();
         let mut args = abi::ClientCreate { create_options: options.as_ptr(), num_options: options.len(), ..blank() };
@@ -97,6 +110,7 @@ impl Client {
             client,
             devices: vec![],
             all_devices: 0,
+            staging: OnceLock::new(),
             _store: store,
             platform: String::new(),
             platform_version: String::new(),
@@ -111,7 +125,18 @@ impl Client {
         made.devices = own.iter().map(|&device| describe(plugin, device)).collect::<Result<_, _>>()?;
         made.devices.sort_by_key(|d| d.id);
         made.all_devices = call!(plugin, client_devices, abi::ClientDevices { client, ..blank() })?.num_devices;
+        // Where the device is the host, there is nothing to transfer.
+        let is_gpu = ["cuda", "rocm"].contains(&made.platform.as_str());
+        let transfers = transfers.unwrap_or(if is_gpu { Transfers::Staged } else { Transfers::Direct });
+        if transfers == Transfers::Direct {
+            let _ = made.staging.set(None);
+        }
         Ok(Arc::new(made))
+    }
+
+    /// Pinned memory for transfers, if it is used.
+    pub(crate) fn staging(&self) -> Option<&Staging> {
+        self.staging.get_or_init(|| Staging::new(self)).as_ref()
     }
 
     /// The plugin.
@@ -177,6 +202,9 @@ impl Client {
 impl Drop for Client {
     fn drop(&mut self) {
         self.wait();
+        if let Some(Some(mut staging)) = self.staging.take() {
+            staging.unmap(self);
+        }
         let _ = call!(self.plugin, client_destroy, abi::ClientDestroy { client: self.client, ..blank() });
     }
 }

@@ -9,7 +9,7 @@ use meshwork_pjrt_abi::{self as abi};
 use meshwork_runtime::{Engine, Executable, LoadError, MemoryUse, Runtime, evaluator};
 
 use crate::cache::Cache;
-use crate::client::{Client, OptionValue};
+use crate::client::{Client, OptionValue, Transfers};
 use crate::executable::{Loaded, PjrtExecutable, is_out_of_memory};
 use crate::plugin::{PjrtError, Plugin, blank, call};
 use crate::precision::{self, Precision};
@@ -63,6 +63,7 @@ pub struct Opening {
     rewrites: Option<bool>,
     turns: u64,
     precision: Precision,
+    transfers: Option<Transfers>,
     cache: Option<PathBuf>,
 }
 
@@ -92,6 +93,11 @@ impl PjrtEngine {
                 }),
                 "cache" => opening.cache(value),
                 "rewrite" => opening.rewrites(value.parse().map_err(|_| wrong_value(part, "true or false"))?),
+                "transfers" => opening.transfers(match value {
+                    "direct" => Transfers::Direct,
+                    "staged" => Transfers::Staged,
+                    _ => return Err(wrong_value(part, "direct or staged")),
+                }),
                 "precision" => opening.precision(value.parse()?),
                 "turns" => opening.turns(value.parse().map_err(|_| wrong_value(part, "a number of turns"))?),
                 _ if name.starts_with("xla_") => opening.flag(name, value),
@@ -111,6 +117,7 @@ impl PjrtEngine {
             rewrites: None,
             turns: TURNS,
             precision: Precision::default(),
+            transfers: None,
             cache: std::env::var_os("MESHWORK_PJRT_CACHE").map(PathBuf::from),
         }
     }
@@ -227,6 +234,12 @@ impl Opening {
         self
     }
 
+    /// How arrays get to the devices and back. Without this through pinned memory on GPUs, and only there.
+    pub fn transfers(mut self, transfers: Transfers) -> Opening {
+        self.transfers = Some(transfers);
+        self
+    }
+
     /// Keeps compiled programs in this folder, for other processes and later runs. `MESHWORK_PJRT_CACHE` does the same.
     pub fn cache(mut self, folder: impl Into<PathBuf>) -> Opening {
         self.cache = Some(folder.into());
@@ -253,7 +266,7 @@ impl Opening {
         if store.is_some() {
             join(&mut options, &runtime, &path);
         }
-        let client = Client::new(&Plugin::open(&path)?, &options, store)?;
+        let client = Client::new(&Plugin::open(&path)?, &options, store, self.transfers)?;
         let name = format!("pjrt:{}", client.platform());
         let cache = self.cache.map(|folder| Arc::new(Cache::new(folder)));
         let is_gpu = ["cuda", "rocm"].contains(&client.platform());

@@ -19,8 +19,9 @@ mod plugin;
 mod precision;
 mod processes;
 mod rewrite;
+mod staging;
 
-pub use client::{Client, Device, OptionValue};
+pub use client::{Client, Device, OptionValue, Transfers};
 pub use discover::{Installed, installed};
 pub use engine::{Opening, Partitioner, PjrtEngine};
 pub use plugin::{PjrtError, Plugin};

@@ -143,6 +143,71 @@ fn what_is_wrong_is_said() {
     assert!(fallbacks[0].to_string().contains("no_such_call"), "{fallbacks:?}");
 }
 
+/// Heat by slice assignment, and the numbers of a program that is rewritten are those of one that is not.
+#[test]
+fn rewritten_programs_give_the_same_bits() {
+    let source = "func.func @main(%u: tensor<40x30xf32>) -> tensor<40x30xf32> {
+        %zero = stablehlo.constant dense<0> : tensor<i32>
+        %r:2 = stablehlo.while(%n = %zero, %x = %u) : tensor<i32>, tensor<40x30xf32>
+        cond {
+          %end = stablehlo.constant dense<11> : tensor<i32>
+          %more = stablehlo.compare LT, %n, %end, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+          stablehlo.return %more : tensor<i1>
+        } do {
+          %a = stablehlo.slice %x [0:38, 1:29] : (tensor<40x30xf32>) -> tensor<38x28xf32>
+          %b = stablehlo.slice %x [2:40, 1:29] : (tensor<40x30xf32>) -> tensor<38x28xf32>
+          %s = stablehlo.add %a, %b : tensor<38x28xf32>
+          %half = stablehlo.constant dense<0.5> : tensor<38x28xf32>
+          %i = stablehlo.multiply %s, %half : tensor<38x28xf32>
+          %one = stablehlo.constant dense<1> : tensor<i32>
+          %y = stablehlo.dynamic_update_slice %x, %i, %one, %one
+              : (tensor<40x30xf32>, tensor<38x28xf32>, tensor<i32>, tensor<i32>) -> tensor<40x30xf32>
+          %next = stablehlo.add %n, %one : tensor<i32>
+          stablehlo.return %next, %y : tensor<i32>, tensor<40x30xf32>
+        }
+        return %r#1 : tensor<40x30xf32> }";
+    let program = program(source);
+    let mut results = vec![];
+    for options in [",rewrite=true", ",rewrite=false", ",rewrite=true,turns=1", ",rewrite=true,turns=3"] {
+        let Some(engine) = engine(options) else { return };
+        let is_rewritten = !engine.source(&program).expect("text").contains("dynamic_update_slice");
+        assert_eq!(is_rewritten, options.contains("true"), "{options}");
+        let loaded = engine.load(&program).expect("it loads");
+        assert_eq!(loaded.fallbacks(), []);
+        let got = loaded.run(vec![numbers([40, 30])]).expect("it runs").swap_remove(0);
+        results.push(got.to_vec::<f32>().expect("f32"));
+    }
+    let want = Evaluator.load(&program).expect("it loads").run(vec![numbers([40, 30])]).expect("it runs").swap_remove(0);
+    results.push(want.to_vec::<f32>().expect("f32"));
+    assert!(results.iter().all(|r| r == &results[0]));
+}
+
+/// Arrays of more than one piece of pinned memory, or the ordinary way where the plugin has none.
+#[test]
+fn large_arrays_come_back_as_they_went() {
+    let source = "func.func @main(%x: tensor<3000001xi32>) -> tensor<3000001xi32> {
+        %y = stablehlo.add %x, %x : tensor<3000001xi32>
+        return %y : tensor<3000001xi32> }";
+    for options in [",transfers=staged", ",transfers=direct"] {
+        let Some(engine) = engine(options) else { return };
+        let x = Array::from_fn([3_000_001], |i| i[0] as i32);
+        let y = engine.load(&program(source)).expect("it loads").run(vec![x]).expect("it runs").swap_remove(0);
+        let y = y.to_vec::<i32>().expect("i32");
+        assert!(y.iter().enumerate().all(|(i, &y)| y == 2 * i as i32), "{options}");
+    }
+}
+
+/// What a product keeps is said where it is rounded, and nothing on XLA's CPU devices.
+#[test]
+fn notes_and_memory() {
+    let Some(engine) = engine("") else { return };
+    assert_eq!(engine.notes(&program(TRAIN)), Vec::<String>::new());
+    let Some(engine) = self::engine(",precision=highest") else { return };
+    assert!(engine.source(&program(TRAIN)).expect("text").contains("[HIGHEST, HIGHEST]"));
+    // The plugin does not count memory; what it tells is for all devices or none.
+    assert!([0, 20].contains(&engine.memory().len()), "{:?}", engine.memory());
+}
+
 #[test]
 fn flags_reach_the_compiler() {
     let Some(engine) = engine(",xla_no_such_flag=true") else { return };
