@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Instant;
 
 use meshwork_ir::Module;
 use meshwork_mesh::{Mesh, Sharding};
@@ -164,6 +165,9 @@ impl fmt::Display for Reason {
     }
 }
 
+/// What a plan costs, and its lock file.
+type Planned = (Verdict, Lock);
+
 /// A plan that was found.
 pub struct Candidate {
     program: Arc<Program>,
@@ -287,41 +291,77 @@ impl Candidate {
         Ok(Other { verdict, plan, difference })
     }
 
-    /// Leaves out every annotation without which the plan is the same, and finds the reasons for the others.
-    pub(crate) fn minimize(&mut self) {
-        let lock = |candidate: &Candidate, assignment: &Assignment, results: Results| {
-            let module = annotate(&candidate.problem.whole, &candidate.problem.space, assignment, results);
-            plan_of(&module, &candidate.program.machine).ok().map(|(verdict, plan)| (verdict, Lock::of(&plan)))
-        };
-        let Some((_, own)) = lock(self, &self.assignment, self.results) else { return };
-        let same = |found: Option<(Verdict, Lock)>| found.is_some_and(|(_, l)| l == own);
+    /// Leaves out every annotation without which the plan is the same or better, and finds the reasons for the others. After `deadline`
+    /// what is not known yet stays so: annotations may then be more than needed, and some be without a reason.
+    pub(crate) fn minimize(&mut self, deadline: Option<Instant>) {
+        let is_over = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        let Some((_, mut own)) = self.planned(&self.assignment, self.results) else { return };
         let has_results = self.problem.whole.members.iter().any(|m| !m.results.is_empty());
-        if has_results && same(lock(self, &self.assignment, Results::Free)) {
+        if has_results && self.planned(&self.assignment, Results::Free).is_some_and(|(_, lock)| lock == own) {
             self.results = Results::Free;
         }
-        for s in 0..self.problem.space.sites.len() {
-            if let Some(without) = self.without(s)
-                && same(lock(self, &without, self.results))
-            {
-                self.assignment = without;
+        let mut each = self.without_each(&is_over);
+        // The search may have ended before it tried this.
+        while let Some((s, (verdict, lock))) = self.improvement(&each).filter(|_| !is_over()) {
+            self.assignment = self.without(s).unwrap_or_else(|| self.assignment.clone());
+            (self.verdict, own) = (verdict, lock);
+            each = self.without_each(&is_over);
+        }
+        let is_same = |found: &Option<Planned>| found.as_ref().is_some_and(|(_, lock)| *lock == own);
+        let not_needed: Vec<usize> = each.iter().filter(|(_, found)| is_same(found)).map(|(s, _)| *s).collect();
+        let mut is_changed = false;
+        for &s in &not_needed {
+            // Of several that say the same, one may be needed.
+            let Some(without) = self.without(s).filter(|_| !is_over()) else { continue };
+            if !is_changed || is_same(&self.planned(&without, self.results)) {
+                (self.assignment, is_changed) = (without, true);
             }
         }
-        let annotated: Vec<(usize, Assignment)> =
-            (0..self.problem.space.sites.len()).filter_map(|s| Some((s, self.without(s)?))).collect();
-        let others = in_parallel(&annotated, |(_, without)| lock(self, without, self.results));
-        let names = self.names();
-        let reason = |(s, _): &(usize, Assignment), other: Option<(Verdict, Lock)>| {
-            let members = &self.problem.whole.members[*s];
-            let site = self.problem.space.sites[*s].name.clone();
-            let names: Vec<String> = match self.problem.space.sites[*s].kind {
-                SiteKind::Product => vec![site.clone()],
-                SiteKind::Input | SiteKind::State => members.arguments.iter().map(|&i| names[i].clone()).collect(),
-            };
-            let sharding = self.problem.space.sharding(&self.assignment, *s)?;
-            let without = other.map(|(verdict, _)| Difference::between(&self.verdict, &verdict));
-            Some(Reason { site, names, sharding, without })
+        if is_changed && !is_over() {
+            each = self.without_each(&is_over);
+        }
+        let kept: Vec<(usize, Option<Planned>)> = each.into_iter().filter(|(s, _)| self.without(*s).is_some()).collect();
+        self.reasons = kept.into_iter().filter_map(|(s, other)| self.reason(s, other)).collect();
+    }
+
+    /// For each annotated site the plan without its annotation, `None` if there is none. Stops when time is over.
+    fn without_each(&self, is_over: &(impl Fn() -> bool + Sync)) -> Vec<(usize, Option<Planned>)> {
+        let sites = 0..self.problem.space.sites.len();
+        let without: Vec<(usize, Assignment)> = sites.filter_map(|s| Some((s, self.without(s)?))).collect();
+        let plan = |(s, assignment): &(usize, Assignment)| {
+            (!is_over()).then(|| (*s, self.planned(assignment, self.results)))
         };
-        self.reasons = annotated.iter().zip(others).filter_map(|(a, other)| reason(a, other)).collect();
+        in_parallel(&without, plan).into_iter().flatten().collect()
+    }
+
+    /// The plan without one annotation that is faster by more than a little and keeps to the limits, the fastest of several.
+    fn improvement(&self, each: &[(usize, Option<Planned>)]) -> Option<(usize, Planned)> {
+        let limits = &self.program.limits;
+        let found = each.iter().filter_map(|(s, found)| Some((*s, found.clone()?)));
+        let better = found.filter(|(_, (verdict, _))| {
+            limits.contracts.is_empty()
+                && limits.memory.is_none_or(|limit| verdict.peak <= limit)
+                && verdict.seconds < self.verdict.seconds * (1.0 - 1e-4)
+        });
+        better.min_by(|a, b| a.1.0.seconds.total_cmp(&b.1.0.seconds))
+    }
+
+    /// What the program costs with these annotations, and its lock file.
+    fn planned(&self, assignment: &[Choice], results: Results) -> Option<Planned> {
+        let module = annotate(&self.problem.whole, &self.problem.space, assignment, results);
+        plan_of(&module, &self.program.machine).ok().map(|(verdict, plan)| (verdict, Lock::of(&plan)))
+    }
+
+    fn reason(&self, s: usize, other: Option<Planned>) -> Option<Reason> {
+        let (site, members) = (&self.problem.space.sites[s], &self.problem.whole.members[s]);
+        let own = self.names();
+        let names = match site.kind {
+            SiteKind::Product => vec![site.name.clone()],
+            SiteKind::Input | SiteKind::State => members.arguments.iter().map(|&i| own[i].clone()).collect(),
+        };
+        let sharding = self.problem.space.sharding(&self.assignment, s)?;
+        let without = other.map(|(verdict, _)| Difference::between(&self.verdict, &verdict));
+        Some(Reason { site: site.name.clone(), names, sharding, without })
     }
 
     /// The assignment with nothing said about `site`, if something is said that is not given.
@@ -332,11 +372,6 @@ impl Candidate {
             out[site * axes + axis] = self.problem.space.domains[site][axis][0];
         }
         (out != self.assignment).then_some(out)
-    }
-
-    /// Whether it keeps to the limits.
-    pub fn fits(&self) -> bool {
-        self.program.limits.memory.is_none_or(|limit| self.verdict.peak <= limit)
     }
 
     /// What is decided, site by site, for messages.

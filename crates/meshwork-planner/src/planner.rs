@@ -187,7 +187,8 @@ impl<'a> Planner<'a> {
             evaluations,
             seconds: 0.0,
         };
-        found.candidates[0].minimize();
+        let deadline = self.seconds.is_finite().then(|| started + Duration::from_secs_f64(self.seconds.clamp(0.0, 1e9)));
+        found.candidates[0].minimize(deadline);
         found.seconds = started.elapsed().as_secs_f64();
         Ok(found)
     }
@@ -207,7 +208,7 @@ impl<'a> Planner<'a> {
             seconds.is_finite().then(|| started + Duration::from_secs_f64((seconds * share).clamp(0.0, 1e9)))
         };
         if let [mesh] = choices.as_slice() {
-            return self.on_mesh(&program, problem(mesh)?, &self.effort, until(0.85));
+            return self.on_mesh(&program, problem(mesh)?, &self.effort, until(0.8));
         }
         // Recipes only, to see which meshes are worth more.
         let recipes = Effort { expansions: 0, exhaustive: 0, ..self.effort };

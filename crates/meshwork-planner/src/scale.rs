@@ -47,6 +47,8 @@ pub fn scale_batch(module: &Module, times: f64) -> Result<Module, PlannerError> 
             }
         }
     }
+    values.sort_unstable();
+    values.dedup();
     for &op in &ops {
         scale_attributes(&mut out, op, &colours, batch, &scale)?;
     }

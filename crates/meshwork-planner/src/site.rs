@@ -190,6 +190,8 @@ fn used_alike(module: &Module) -> Vec<u64> {
             let data = module.op(op);
             let results: Vec<u64> = data.results().iter().map(|r| now[r.index()]).collect();
             for (i, v) in data.operands().iter().enumerate() {
+                // Layers return their parts at different places.
+                let i = if data.kind().is_terminator() { 0 } else { i };
                 uses[v.index()].push(of(&|h| (data.name(), i, &results).hash(h)));
             }
         }

@@ -149,7 +149,7 @@ fn convolutions_are_as_fast_as_by_hand() -> Result<(), Error> {
 
 fn u_net(x: Tensor, down: Tensor, up: Tensor) -> Tensor {
     let same = Conv { padding: Padding::Same, ..Conv::default() };
-    let small = x.conv(&down, &same).relu().max_pool(&[2, 2], &[2, 2], Padding::Valid);
+    let small = x.conv(&down, &same).relu().max_pool(&[1, 2, 2, 1], &[1, 2, 2, 1], Padding::Valid);
     let large = small.repeat(2, 1).repeat(2, 2);
     concatenate(&[x.clone(), large], -1).conv(&up, &same)
 }
