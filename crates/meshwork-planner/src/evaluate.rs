@@ -73,6 +73,7 @@ pub struct Evaluator<'a> {
     pub evaluations: usize,
     /// Why the first that could not be compiled could not.
     pub first_error: Option<String>,
+    started: Instant,
     seen: HashMap<Assignment, Option<Judged>>,
 }
 
@@ -88,6 +89,7 @@ impl<'a> Evaluator<'a> {
             most: usize::MAX,
             evaluations: 0,
             first_error: None,
+            started: Instant::now(),
             seen: HashMap::new(),
         }
     }
@@ -95,6 +97,13 @@ impl<'a> Evaluator<'a> {
     /// Whether time or evaluations are used up.
     pub fn is_over(&self) -> bool {
         self.evaluations >= self.most || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    /// The share of the time that is used up; nothing if there is no limit on it.
+    pub fn used(&self) -> f64 {
+        let Some(deadline) = self.deadline else { return 0.0 };
+        let (spent, all) = (self.started.elapsed().as_secs_f64(), deadline.duration_since(self.started).as_secs_f64());
+        if all > 0.0 { spent / all } else { 1.0 }
     }
 
     /// What each assignment costs. `None` for those that cannot be compiled, and for the rest when time is over.

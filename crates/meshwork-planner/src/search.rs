@@ -1,8 +1,10 @@
 //! The search: all assignments if they are few; else from the recipes by moves, the best ones first.
 
+use std::collections::BTreeSet;
+
 use crate::colours::Census;
 use crate::evaluate::{Evaluator, Judged};
-use crate::seeds::{combine, ranked_colours, single_axis};
+use crate::seeds::{MORE, colour_sets, combine, ranked_colours, recipes, with_more};
 use crate::site::SiteKind;
 use crate::space::{Assignment, Choice, Space};
 
@@ -10,8 +12,10 @@ use crate::space::{Assignment, Choice, Space};
 const BEAM: usize = 8;
 /// Assignments that are kept.
 const POOL: usize = 64;
+/// Sets of colours that are tried first.
+const FIRST_SETS: usize = 5;
 /// Recipes of each axis that are combined with those of the others.
-const PER_AXIS: usize = 6;
+const PER_AXIS: usize = 5;
 /// Combined recipes that are tried.
 const COMBINED: usize = 240;
 /// Colours that moves are made of.
@@ -147,38 +151,57 @@ pub fn all_assignments(space: &Space) -> Vec<Assignment> {
     all
 }
 
+/// Adds the recipes: those of each axis, the best of each axis combined, and what can be added to the best of these. First with a few sets
+/// of colours, so that something good is there early; with the others if that did not take much of the time.
 fn add_recipes(pool: &mut Pool, evaluator: &mut Evaluator<'_>, census: &Census) {
+    let sets = colour_sets(evaluator.space, census);
+    let (first, others) = sets.split_at(sets.len().min(FIRST_SETS));
+    add_combined(pool, evaluator, first);
+    add_more(pool, evaluator);
+    if !others.is_empty() && evaluator.used() < 0.25 {
+        add_combined(pool, evaluator, &sets);
+        add_more(pool, evaluator);
+    }
+}
+
+fn add_combined(pool: &mut Pool, evaluator: &mut Evaluator<'_>, sets: &[BTreeSet<usize>]) {
     let space = evaluator.space;
-    let mut kept: Vec<Vec<Assignment>> = vec![];
-    for list in single_axis(space, census) {
-        let judged = evaluator.judge_all(&list);
+    let mut combined: Vec<Assignment> = vec![space.nothing()];
+    for axis in 0..space.axes() {
+        let list = recipes(space, sets, axis);
         pool.add_all(evaluator, &list);
+        let judged = evaluator.judge_all(&list);
         let mut ranked: Vec<(Assignment, Judged)> =
             list.into_iter().zip(judged).filter_map(|(a, j)| Some((a, j?))).collect();
         ranked.sort_by(|a, b| a.1.verdict.seconds.total_cmp(&b.1.verdict.seconds));
-        let mut best: Vec<Assignment> = ranked.iter().take(PER_AXIS).map(|(a, _)| a.clone()).collect();
-        // The two that need the least memory, for when that is what counts.
-        ranked.sort_by_key(|(_, j)| j.verdict.peak);
-        for (a, _) in ranked.into_iter().take(2) {
-            if !best.contains(&a) {
-                best.push(a);
-            }
-        }
-        kept.push(best);
-    }
-    let mut combined: Vec<Assignment> = vec![space.nothing()];
-    for list in kept {
+        ranked.truncate(PER_AXIS);
         let with = |a: &Assignment| {
-            std::iter::once(a.clone()).chain(list.iter().filter_map(|b| combine(space, a, b))).collect::<Vec<_>>()
+            std::iter::once(a.clone()).chain(ranked.iter().filter_map(|(b, _)| combine(space, a, b))).collect::<Vec<_>>()
         };
         combined = combined.iter().flat_map(with).collect();
         combined.sort();
         combined.dedup();
-        // What names the most comes first: leaving an axis idle was tried.
+        // What uses the most axes comes first.
         combined.sort_by_key(|a| std::cmp::Reverse(axes_in_use(space, a)));
         combined.truncate(COMBINED);
     }
     pool.add_all(evaluator, &combined);
+}
+
+/// Adds to the best assignments so far, and to those that need the least memory, what recipes can be more than colours.
+fn add_more(pool: &mut Pool, evaluator: &mut Evaluator<'_>) {
+    let space = evaluator.space;
+    let best = pool.list.iter().take(3).chain(pool.leanest()).map(|e| e.assignment.clone());
+    let mut more: Vec<Assignment> = vec![];
+    for from in best.collect::<Vec<_>>() {
+        let mut own = vec![from];
+        for axis in 0..space.axes() {
+            let added = |a: &Assignment| MORE.iter().filter_map(|&m| with_more(space, a, m, axis)).collect::<Vec<_>>();
+            own.extend(own.iter().flat_map(added).collect::<Vec<_>>());
+        }
+        more.extend(own);
+    }
+    pool.add_all(evaluator, &more);
 }
 
 fn axes_in_use(space: &Space, assignment: &[Choice]) -> usize {

@@ -15,53 +15,52 @@ use crate::space::{Assignment, Choice, Space};
 /// Colours that recipes start with.
 const COLOURS: usize = 8;
 
-/// What one axis does.
-#[derive(Clone, Debug)]
-struct Recipe {
-    colours: BTreeSet<usize>,
-    state: State,
-    products: Products,
-}
-
+/// What becomes of the state that the colours of a recipe leave whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
+pub enum State {
+    /// As propagation finds.
     AsFound,
+    /// Split along its largest dimension: FSDP.
     Split,
 }
 
+/// What becomes of products that have none of the colours of a recipe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Products {
+pub enum Products {
+    /// As propagation finds.
     AsFound,
+    /// Split along the dimension before their last: sequence parallelism.
     Split,
 }
 
-/// For each axis the assignments in which only it does something; the first does nothing.
-pub fn single_axis(space: &Space, census: &Census) -> Vec<Vec<Assignment>> {
-    let sets = colour_sets(space, census);
-    let recipes = sets.iter().flat_map(|colours| {
-        let all = [
-            (State::AsFound, Products::AsFound),
-            (State::Split, Products::AsFound),
-            (State::AsFound, Products::Split),
-            (State::Split, Products::Split),
-        ];
-        all.map(|(state, products)| Recipe { colours: colours.clone(), state, products })
-    });
-    let nothing = Recipe { colours: BTreeSet::new(), state: State::AsFound, products: Products::AsFound };
-    let only_state = Recipe { state: State::Split, ..nothing.clone() };
-    let recipes: Vec<Recipe> = [nothing, only_state].into_iter().chain(recipes).collect();
-    let of_axis = |axis: usize| {
-        let mut out: Vec<Assignment> = vec![];
-        for recipe in &recipes {
-            let mut assignment = space.nothing();
-            apply(space, recipe, axis, &mut assignment);
-            if space.fits(&assignment) && !out.contains(&assignment) {
-                out.push(assignment);
-            }
+/// What is added to the recipes of colours.
+pub const MORE: [(State, Products); 3] =
+    [(State::Split, Products::AsFound), (State::AsFound, Products::Split), (State::Split, Products::Split)];
+
+/// The assignments in which only `axis` does something: each of `sets` split over it.
+pub fn recipes(space: &Space, sets: &[BTreeSet<usize>], axis: usize) -> Vec<Assignment> {
+    let mut out: Vec<Assignment> = vec![];
+    for colours in sets {
+        let mut assignment = space.nothing();
+        apply(space, colours, (State::AsFound, Products::AsFound), axis, &mut assignment);
+        if space.fits(&assignment) && !out.contains(&assignment) {
+            out.push(assignment);
         }
-        out
-    };
-    (0..space.axes()).map(of_axis).collect()
+    }
+    out
+}
+
+/// `from`, and `more` over `axis` for what that does not split yet.
+pub fn with_more(space: &Space, from: &[Choice], more: (State, Products), axis: usize) -> Option<Assignment> {
+    let is_on = |s: usize| matches!(from[s * space.axes() + axis], Choice::Dim(_));
+    let sites = space.sites.iter().enumerate().filter(|(s, _)| is_on(*s));
+    let split = sites.filter_map(|(s, site)| match from[s * space.axes() + axis] {
+        Choice::Dim(d) => Some(site.colours[d as usize]),
+        _ => None,
+    });
+    let mut out = space.nothing();
+    apply(space, &split.collect(), more, axis, &mut out);
+    combine(space, from, &out).filter(|both| both != from)
 }
 
 /// Both, axis by axis; what splits a dimension too often stays out.
@@ -71,23 +70,25 @@ pub fn combine(space: &Space, a: &[Choice], b: &[Choice]) -> Option<Assignment> 
     space.fits(&both).then_some(both)
 }
 
-/// The colours of arguments, those with the most arithmetic first; of each as many others as can be split with it.
+/// Sets of colours of arguments, those with the most arithmetic first: of each colour as many others as can be split with it; then
+/// single colours.
 pub fn colour_sets(space: &Space, census: &Census) -> Vec<BTreeSet<usize>> {
     let colours = ranked_colours(space, census);
     let apart = |a: usize, b: usize| !census.together.contains(&(a.min(b), a.max(b)));
-    let mut sets: Vec<BTreeSet<usize>> = vec![];
-    for &first in colours.iter().take(COLOURS) {
+    let largest = |first: usize| {
         let mut set = BTreeSet::from([first]);
         for &other in &colours {
-            if !set.contains(&other) && set.iter().all(|&c| apart(c, other)) {
+            if set.iter().all(|&c| c != other && apart(c, other)) {
                 set.insert(other);
             }
         }
-        let alone = BTreeSet::from([first]);
-        for set in [set, alone] {
-            if !sets.contains(&set) {
-                sets.push(set);
-            }
+        set
+    };
+    let few = || colours.iter().take(COLOURS);
+    let mut sets: Vec<BTreeSet<usize>> = vec![];
+    for set in few().map(|&c| largest(c)).chain(few().map(|&c| BTreeSet::from([c]))) {
+        if !sets.contains(&set) {
+            sets.push(set);
         }
     }
     sets
@@ -103,20 +104,24 @@ pub fn ranked_colours(space: &Space, census: &Census) -> Vec<usize> {
     colours
 }
 
-fn apply(space: &Space, recipe: &Recipe, axis: usize, assignment: &mut [Choice]) {
+fn apply(
+    space: &Space,
+    colours: &BTreeSet<usize>,
+    (state, products): (State, Products),
+    axis: usize,
+    assignment: &mut [Choice],
+) {
     for (s, site) in space.sites.iter().enumerate() {
         let allowed = |d: usize| space.domains[s][axis].contains(&Choice::Dim(d as u8));
         let dims = || (0..site.dims().len()).filter(|&d| allowed(d));
-        let coloured = dims().find(|&d| recipe.colours.contains(&site.colours[d]));
+        let coloured = dims().find(|&d| colours.contains(&site.colours[d]));
         let dim = match site.kind {
-            SiteKind::Input => coloured,
-            SiteKind::State if recipe.state == State::Split => {
+            SiteKind::State if state == State::Split => {
                 coloured.or_else(|| dims().max_by_key(|&d| (site.dims()[d], std::cmp::Reverse(d))))
             }
-            SiteKind::State => coloured,
-            SiteKind::Product if recipe.products == Products::Split => {
-                // A product that has none of the colours is split along the dimension before its last.
-                let has_one = site.colours.iter().any(|c| recipe.colours.contains(c));
+            SiteKind::Input | SiteKind::State => coloured,
+            SiteKind::Product if products == Products::Split => {
+                let has_one = site.colours.iter().any(|c| colours.contains(c));
                 dims().rfind(|&d| !has_one && d + 1 < site.dims().len())
             }
             SiteKind::Product => None,

@@ -238,7 +238,7 @@ fn what_if_answers_without_a_search() {
     assert!(as_it_is.verdict.sent > 0.0);
     let batch = Case { machine: machine.clone(), batch: Some(2.0), ..Case::default() };
     let twice = what_if(&module, &batch).expect("a plan");
-    assert_eq!(twice.verdict.sent, 2.0 * as_it_is.verdict.sent);
+    assert!(twice.verdict.compute > 1.5 * as_it_is.verdict.compute);
     let scaled = scale_batch(&mlp(1024, 256, 1024), 2.0).expect("a program");
     assert_eq!(text::print(&scaled), text::print(&mlp(2048, 256, 1024)));
     let slow = Case { machine: "* 1 1\ndevice=100,1000".parse().expect("a machine"), ..Case::default() };
