@@ -98,13 +98,15 @@ impl Tensor {
     #[track_caller]
     pub fn unique_counts(&self, size: i64, fill: impl Into<Number>) -> (Tensor, Tensor) {
         let sorted = self.flatten().sort(0);
-        let first = first_of_equals(&sorted);
-        let place = first.to(I32).cumsum(0) - 1;
-        // What is past the size falls off; equals write the same.
         let fill = fill.into().fill("unique", &[size], self.dtype());
-        let values = fill.scatter_set(&select(&first, &place, size), &sorted, 0);
+        if sorted.size() == 0 {
+            return (fill, zeros([size], I32));
+        }
+        let place = first_of_equals(&sorted).to(I32).cumsum(0) - 1;
+        // What is past the size falls off. Equals start where those before them end.
         let counts = zeros([size], I32).scatter_add(&place, &place.ones_like(), 0);
-        (values, counts)
+        let starts = (counts.cumsum(0) - &counts).minimum(sorted.size() - 1);
+        (select(counts.gt(0), sorted.take(&starts, 0), fill), counts)
     }
 
     /// The first `size` elements, ascending, that are in both; `fill` where there are fewer.
@@ -180,7 +182,8 @@ fn first_of_equals(sorted: &Tensor) -> Tensor {
     if n == 0 {
         return sorted.ne(sorted);
     }
-    let (head, tail) = (sorted.narrow("unique", 0, 0, n - 1), sorted.narrow("unique", 0, 1, n));
-    let same = head.eq(&tail) | (head.is_nan() & tail.is_nan());
-    concatenate(&[full([1], I1, true), !same], 0)
+    // One element of each shard moves to the next.
+    let before = sorted.roll(1, 0);
+    let same = before.eq(sorted) | (before.is_nan() & sorted.is_nan());
+    !same | arange(n, I32).eq(0)
 }
