@@ -144,7 +144,9 @@ pub fn ragged_fits(
         let sum = |of: &dyn Fn(usize) -> i64| (0..devices).map(|other| i128::from(of(other))).sum::<i128>();
         let (sent, received) = (sum(&|to| size(device, to, row)), sum(&|from| size(from, device, row)));
         if sent > i128::from(from) {
-            return Err(format!("device {device} of the group is to send {sent} elements of row {row}, which has {from}"));
+            return Err(format!(
+                "device {device} of the group is to send {sent} elements of row {row}, which has {from}"
+            ));
         }
         if received > i128::from(to) {
             let what = format!("is to receive {received} elements of row {row}, which has room for {to}");

@@ -228,14 +228,8 @@ fn orders_that_are_not_known_bring_lines_together() {
 
 #[test]
 fn a_long_sort_sends_a_shard_and_samples_and_the_plan_says_what_it_beats() {
-    let source = source(
-        r#""x"=8"#,
-        &[1 << 22],
-        0,
-        r#"[{"x"}]"#,
-        ("f32", "i32"),
-        &canonical("c", "%a", "%b", "f32", "LT"),
-    );
+    let source =
+        source(r#""x"=8"#, &[1 << 22], 0, r#"[{"x"}]"#, ("f32", "i32"), &canonical("c", "%a", "%b", "f32", "LT"));
     let source = source.replace(", %y: tensor<4194304xi32> {sdy.sharding = #sdy.sharding<@mesh, [{\"x\"}]>}", "");
     let source = source.replace("%r:2 = ", "%y = stablehlo.iota dim = 0 : tensor<4194304xi32>\n%r:2 = ");
     let module = text::parse(&source).unwrap_or_else(|d| panic!("{}", d.render("test", &source)));
@@ -243,8 +237,7 @@ fn a_long_sort_sends_a_shard_and_samples_and_the_plan_says_what_it_beats() {
         let options = CompileOptions { algorithms, ..CompileOptions::default() };
         compile(&module, &options).expect("it compiles").plan
     };
-    let (with, without) =
-        (plan(Algorithms::default()), plan(Algorithms::default().with(Algorithm::Sort, Use::Never)));
+    let (with, without) = (plan(Algorithms::default()), plan(Algorithms::default().with(Algorithm::Sort, Use::Never)));
     // Two operands: a shard of each is 2 MiB.
     let shards = with.wire_bytes() / f64::from(2 << 21);
     assert!(shards < 1.02, "{shards} shards");

@@ -97,7 +97,9 @@ pub(super) fn apply(b: &mut Batch<'_>, site: &Site) -> Result<(), BatchError> {
             | CollectiveOp::CollectivePermute
             | CollectiveOp::CollectiveReduce
             | CollectiveOp::CrossReplicaSum => same(b, site, |_| {}),
-            CollectiveOp::RaggedAllToAll => refuse(b, "its rows are numbered by a table, which has no place for examples"),
+            CollectiveOp::RaggedAllToAll => {
+                refuse(b, "its rows are numbered by a table, which has no place for examples")
+            }
             CollectiveOp::AllGather => same(b, site, |a| next(a, "all_gather_dim")),
             CollectiveOp::ReduceScatter => same(b, site, |a| next(a, "scatter_dimension")),
             CollectiveOp::AllToAll => same(b, site, |a| {

@@ -200,14 +200,18 @@ impl Ragged {
                 let stage = room(sent)?;
                 let (packed, mut at) = (stage.as_ptr(), 0);
                 leaving.push(stage);
-                self.pieces(&tables, |g| (on(g, spread.rank), on(g, peer)), |device, _, row, (start, _), count| {
-                    // SAFETY: the stage has room for all pieces.
-                    unsafe {
-                        let from = self.source(&devices[device], row, start);
-                        from.copy_to_nonoverlapping(packed.add(at), count);
-                    }
-                    at += count;
-                });
+                self.pieces(
+                    &tables,
+                    |g| (on(g, spread.rank), on(g, peer)),
+                    |device, _, row, (start, _), count| {
+                        // SAFETY: the stage has room for all pieces.
+                        unsafe {
+                            let from = self.source(&devices[device], row, start);
+                            from.copy_to_nonoverlapping(packed.add(at), count);
+                        }
+                        at += count;
+                    },
+                );
                 let fill = |cover: &mut [u8]| {
                     // SAFETY: a short message is as long as its cover has room.
                     unsafe { packed.copy_to_nonoverlapping(cover.as_mut_ptr(), cover.len()) }
@@ -237,11 +241,15 @@ impl Ragged {
         for (peer, stage, bytes) in &arriving {
             let from = if *bytes <= INLINE { swap.inline(*peer).as_ptr() } else { stage.as_ptr().cast_const() };
             let mut at = 0;
-            self.pieces(&tables, |g| (on(g, *peer), on(g, spread.rank)), |_, device, row, (_, target), count| {
-                // SAFETY: what has come is as long as all pieces; the table was checked.
-                unsafe { from.add(at).copy_to_nonoverlapping(self.place(&devices[device], row, target), count) };
-                at += count;
-            });
+            self.pieces(
+                &tables,
+                |g| (on(g, *peer), on(g, spread.rank)),
+                |_, device, row, (_, target), count| {
+                    // SAFETY: what has come is as long as all pieces; the table was checked.
+                    unsafe { from.add(at).copy_to_nonoverlapping(self.place(&devices[device], row, target), count) };
+                    at += count;
+                },
+            );
         }
         swap.done();
         Ok(())

@@ -113,7 +113,11 @@ impl Splitter<'_> {
                 let less = other.map_or(String::new(), |other| {
                     format!(" ({} sent; bringing it together would send {})", human_bytes(sent), human_bytes(other))
                 });
-                format!("{}: dimension {} is transformed across its shards in three exchanges{less}", Algorithm::Fft, step.dim)
+                format!(
+                    "{}: dimension {} is transformed across its shards in three exchanges{less}",
+                    Algorithm::Fft,
+                    step.dim
+                )
             } else {
                 format!("the transform needs dimension {} whole", step.dim)
             }

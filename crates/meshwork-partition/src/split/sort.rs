@@ -22,6 +22,9 @@ use crate::layout::{DimLayout, Layout};
 use crate::plan::human_bytes;
 use crate::reshard::moves::Form;
 
+/// Samples times devices that one device compares in a round, at most: beyond it they take more memory than is spared.
+const MOST_COMPARED: i64 = 1 << 24;
+
 /// A sort whose dimension stays split.
 pub(super) struct Sort {
     pub op: OpId,
@@ -109,6 +112,11 @@ impl Splitter<'_> {
             let layout = Layout::ordinary(&extents, &lists, self.atoms);
             let full = layout.dims[dim].is_full(extents[dim], self.atoms);
             if !full && keys.iter().any(|k| k.last().is_none()) {
+                continue;
+            }
+            let p = self.atoms.product(&lists[dim]);
+            let rows = layout.local_elements() / layout.dims[dim].block.max(1);
+            if rows.saturating_mul(p * p).saturating_mul(rounds_of(extents[dim], p).0) > MOST_COMPARED {
                 continue;
             }
             let bill = self.sort_bill(&operands, (&taking_part, &keys), dim, &layout);
@@ -255,9 +263,12 @@ impl Splitter<'_> {
         let copied = self.copy_block(body, block, &mut map);
         self.local.before = before;
         copied?;
-        debug_assert!(self.local.module.terminator(block).is_some_and(|t| {
-            self.local.module.op(t).kind() == OpKind::Control(ControlOp::HloReturn)
-        }));
+        debug_assert!(
+            self.local
+                .module
+                .terminator(block)
+                .is_some_and(|t| { self.local.module.op(t).kind() == OpKind::Control(ControlOp::HloReturn) })
+        );
         Ok(self.local.module.op(made).results().to_vec())
     }
 

@@ -247,3 +247,43 @@ fn broadcast(module: &mut Module, op: OpId, groups: &[Vec<usize>], devices: usiz
     module.replace_op(op, &[value]);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use meshwork_eval as eval;
+    use meshwork_ir::{DeviceGrid, ElementType, Literal, text};
+
+    use crate::lower::for_replicas;
+
+    /// What plugins lack gives, as what they have, the same on every device.
+    #[test]
+    fn pieces_of_lengths_that_are_data() {
+        for (groups, shape, n) in [("[[0, 1, 2, 3]]", "1x4", 4), ("[[3, 1], [0, 2]]", "2x2", 2)] {
+            let size = |a: i64, b: i64, row: i64| ((a + 2 * b + row) % 3).to_string();
+            let row = |a: i64, b: i64| (0..2).map(|r| size(a, b, r)).collect::<Vec<_>>().join(", ");
+            let sender = |a: i64| (0..n).map(|b| format!("[{}]", row(a, b))).collect::<Vec<_>>().join(", ");
+            let sizes = (0..n).map(|a| format!("[{}]", sender(a))).collect::<Vec<_>>().join(", ");
+            let source = format!(
+                "func.func @main(%x: tensor<2x8xf32>) -> tensor<2x9xf32> {{
+                   %s = stablehlo.constant dense<[{sizes}]> : tensor<{n}x{n}x2xi32>
+                   %r = \"meshwork.ragged_all_to_all\"(%x, %s) {{
+                     replica_groups = dense<{groups}> : tensor<{shape}xi64>,
+                     channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>
+                   }} : (tensor<2x8xf32>, tensor<{n}x{n}x2xi32>) -> tensor<2x9xf32>
+                   return %r : tensor<2x9xf32> }}"
+            );
+            let module = text::parse(&source).unwrap_or_else(|d| panic!("{}", d.render("test", &source)));
+            let shard = |d: i64| {
+                let values: Vec<f64> = (0..16).map(|i| (100 * d + i) as f64).collect();
+                vec![Literal::from_f64s([2, 8], ElementType::F32, &values).expect("it fits")]
+            };
+            let shards: Vec<Vec<Literal>> = (0..4).map(shard).collect();
+            let partitions = DeviceGrid { replicas: 1, partitions: 4 };
+            let want = eval::run_devices(&module, None, shards.clone(), partitions).expect("it runs");
+            let lowered = for_replicas(&module, 4).expect("plugins have a form of it");
+            let replicas = DeviceGrid { replicas: 4, partitions: 1 };
+            let got = eval::run_devices(&lowered, None, shards, replicas).expect("it runs");
+            assert_eq!(got, want, "{}", text::print(&lowered));
+        }
+    }
+}
