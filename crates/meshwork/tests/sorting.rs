@@ -34,6 +34,6 @@ fn so_is_what_follows_from_sorting() {
     check("median", 0.2, |x| x.median(0));
     check("quantile", 0.2, |x| x.quantile(0.3, 0));
     check("permutation", 0.7, |x| Key::new(3).permutation_of(&x, 0));
-    check("unique", 0.3, |x| x.unique(100, 0.0));
+    check("unique", 0.6, |x| x.unique(100, 0.0));
     check("top_k", 0.35, |x| x.top_k(1000).0);
 }
