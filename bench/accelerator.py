@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Training and stencils on an accelerator: Meshwork through the plugin's library, and JAX's jit, on the same device in turns.
 
-    cargo build --release -p meshwork --example train_gpt --example heat_spellings
+    cargo build --release -p meshwork --example train_gpt --example train_mlp --example heat_spellings
     python accelerator.py [--engine pjrt:cuda] [--sizes tiny small gpt2] [--rounds 3] [--dtypes bf16 f32]
     python accelerator.py --heat [--engine pjrt:cuda]
+    python accelerator.py --mlp [--engine pjrt:cuda] [--rounds 3]
 
 Both train the same model (examples/train_gpt.rs) by Adam with f32 master weights, state donated, the loss read every ten
 steps.  Each turn is a process of its own; the time of a step is the mean of its last ten.  Prints the medians, their ratio
 (JAX's time over ours), the losses after the same steps, whose starts differ (each draws its own weights), and the peak
-memory of the device.  With --heat it times the heat equation in every spelling instead, the best of ten runs each.
+memory of the device.  With --heat it times the heat equation in every spelling instead, the best of ten runs each, with
+--mlp steps of small networks by gradient descent, the best mean of twenty.
 """
 import argparse
 import json
@@ -178,6 +180,63 @@ def heat(args):
             print(f"{name:22} {float(ours[name]):10.3f} {ms:10.3f} {best / float(ours[name]):22.2f}", flush=True)
 
 
+MLPS = {"64,256,256,64": 64, "512,2048,2048,2048,512": 256, "256" + ",256" * 24: 64}
+
+
+def jax_mlp(sizes, steps):
+    """Trains in this process; prints a line of JSON."""
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    batch, sizes = MLPS[sizes], [int(n) for n in sizes.split(",")]
+
+    def wave(rows, columns, scale):
+        i, j = np.ogrid[:rows, :columns]
+        return jnp.asarray((np.sin(i * 1.7 + j * 0.9) * scale).astype(np.float32))
+
+    def loss(p, x, y):
+        for w in p[:-1]:
+            x = jnp.tanh(x @ w)
+        return ((x @ p[-1] - y) ** 2).mean()
+
+    def step(p, x, y):
+        value, g = jax.value_and_grad(loss)(p, x, y)
+        return value, jax.tree.map(lambda p, g: p - 0.05 * g, p, g)
+
+    train = jax.jit(step, donate_argnums=0)
+    p = [wave(a, b, a**-0.5) for a, b in zip(sizes, sizes[1:])]
+    x, y = wave(batch, sizes[0], 1.0), wave(batch, sizes[-1], 0.5)
+    value, p = train(p, x, y)
+    float(value)
+    best, start = float("inf"), time.perf_counter()
+    for i in range(1, steps + 1):
+        value, p = train(p, x, y)
+        if i % 20 == 0:
+            last = float(value)
+            best = min(best, (time.perf_counter() - start) / 20)
+            start = time.perf_counter()
+    print(json.dumps(dict(ms=best * 1e3, loss=last)))
+
+
+def mlp(args):
+    binary = os.path.join(os.path.dirname(args.binary), "train_mlp")
+    print(f"{'network':26} {'ours, ms':>10} {'JAX, ms':>10} {'ratio':>7}   losses")
+    for sizes, batch in MLPS.items():
+        ours, theirs = [], []
+        for _ in range(args.rounds):
+            command = [binary, "--engine", args.engine, "--sizes", sizes, "--batch", str(batch), "--steps", "500"]
+            done = subprocess.run(command, capture_output=True, text=True)
+            if done.returncode:
+                sys.exit(f"{' '.join(command)}: {done.stdout}{done.stderr[-2000:]}")
+            found = re.search(r"to ([\d.]+), ([\d.]+) ms a step", done.stdout)
+            ours.append(dict(ms=float(found[2]), loss=float(found[1])))
+            theirs.append(json.loads(own_process(["--jax-mlp", sizes, "--steps", "500"]).splitlines()[-1]))
+        a, b = (statistics.median(t["ms"] for t in turns) for turns in (ours, theirs))
+        name = sizes if len(sizes) < 26 else f"{sizes.count(',')} layers of 256"
+        print(f"{name:26} {a:10.4f} {b:10.4f} {b / a:7.2f}   {ours[-1]['loss']:.5f} {theirs[-1]['loss']:.5f}", flush=True)
+
+
 def own_process(arguments):
     done = subprocess.run([sys.executable, __file__, *arguments], capture_output=True, text=True)
     if done.returncode:
@@ -206,14 +265,20 @@ def main():
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--heat", action="store_true", help="time the heat equation instead")
     parser.add_argument("--jax-turn", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--mlp", action="store_true", help="time small networks instead")
     parser.add_argument("--jax-heat", help=argparse.SUPPRESS)
+    parser.add_argument("--jax-mlp", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.jax_turn:
         return jax_turn(*args.jax_turn, args.steps)
     if args.jax_heat:
         return jax_heat(args.jax_heat)
+    if args.jax_mlp:
+        return jax_mlp(args.jax_mlp, args.steps)
     if args.heat:
         return heat(args)
+    if args.mlp:
+        return mlp(args)
     mib = lambda turns: f"{max(t['peak'] or 0 for t in turns) / 2**20:8.0f}"
     print(f"{'model':12} {'ours, ms':>10} {'JAX, ms':>10} {'ratio':>7}   {'losses':13}   peak MiB, ours and JAX's   all times")
     for size in args.sizes:

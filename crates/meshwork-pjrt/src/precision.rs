@@ -89,7 +89,9 @@ pub(crate) fn rounding(module: &Module, platform: &str) -> Option<String> {
     let what = if count == 1 { "1 product of f32 is".into() } else { format!("{count} products of f32 are") };
     let how = match platform {
         "cuda" => "computed in TF32, which keeps 10 bits of the fraction instead of 23",
-        "rocm" => "computed as the library of the device likes, on some in TF32 with 10 bits of the fraction instead of 23",
+        "rocm" => {
+            "computed as the library of the device likes, on some in TF32 with 10 bits of the fraction instead of 23"
+        }
         "tpu" => "computed in bf16, which keeps 7 bits of the fraction instead of 23",
         _ => return None,
     };
@@ -123,7 +125,11 @@ mod tests {
         let mut module = text::parse(SOURCE).unwrap();
         "high".parse::<Precision>().unwrap().set(&mut module);
         let text = text::print(&module);
-        assert_eq!((text.matches("[HIGH, HIGH]").count(), text.matches("[HIGHEST, HIGHEST]").count()), (2, 1), "{text}");
+        assert_eq!(
+            (text.matches("[HIGH, HIGH]").count(), text.matches("[HIGHEST, HIGHEST]").count()),
+            (2, 1),
+            "{text}"
+        );
         assert_eq!(rounding(&module, "tpu"), None);
         assert!(rounding(&module, "cuda").is_some());
         let error = "exact".parse::<Precision>().unwrap_err().to_string();

@@ -80,7 +80,8 @@ impl Store {
             return Ok(Store::Here(table));
         }
         let name = String::from_utf8_lossy(&told).into_owned();
-        let found = name.to_socket_addrs().map_err(|e| failed(format!("cannot find the first process at {name}: {e}")))?;
+        let found =
+            name.to_socket_addrs().map_err(|e| failed(format!("cannot find the first process at {name}: {e}")))?;
         Ok(Store::At(found.collect()))
     }
 

@@ -127,12 +127,7 @@ impl Staging {
     }
 
     /// Reads a buffer whose elements lie in row-major order on the device. `None` if they do not.
-    pub fn receive(
-        &self,
-        client: &Client,
-        buffer: *mut abi::Buffer,
-        into: &mut [u8],
-    ) -> Option<Result<(), PjrtError>> {
+    pub fn receive(&self, client: &Client, buffer: *mut abi::Buffer, into: &mut [u8]) -> Option<Result<(), PjrtError>> {
         is_row_major(client, buffer, into.len()).then(|| self.receive_pieces(client, buffer, into))
     }
 
@@ -184,9 +179,10 @@ impl Staging {
 fn is_row_major(client: &Client, buffer: *mut abi::Buffer, bytes: usize) -> bool {
     let size = abi::BufferOnDeviceSizeInBytes { buffer, ..blank() };
     let layout = abi::BufferGetMemoryLayout { buffer, ..blank() };
-    let (Ok(size), Ok(found)) =
-        (call!(client.plugin, buffer_on_device_size_in_bytes, size), call!(client.plugin, buffer_get_memory_layout, layout))
-    else {
+    let (Ok(size), Ok(found)) = (
+        call!(client.plugin, buffer_on_device_size_in_bytes, size),
+        call!(client.plugin, buffer_get_memory_layout, layout),
+    ) else {
         return false;
     };
     if found.layout.kind != LAYOUT_TILED || size.on_device_size_in_bytes != bytes {

@@ -72,7 +72,10 @@ fn other_versions_are_refused() {
     for (name, major, minor) in [("old", 0, 30), ("new", 1, 0)] {
         let Some(path) = library(&folder, name, &plugin(major, minor, "return 0;")) else { return };
         let error = open(&path);
-        assert!(error.ends_with(&format!("has API version {major}.{minor}; version 0.54 or later is needed")), "{error}");
+        assert!(
+            error.ends_with(&format!("has API version {major}.{minor}; version 0.54 or later is needed")),
+            "{error}"
+        );
     }
 }
 

@@ -17,7 +17,8 @@ fn every_process_has_its_own_devices() {
         let source = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
             %y = stablehlo.add %x, %x : tensor<4xf32>
             return %y : tensor<4xf32> }";
-        let program = compile(&text::parse(source).expect("a program"), &CompileOptions::default()).expect("it compiles");
+        let program =
+            compile(&text::parse(source).expect("a program"), &CompileOptions::default()).expect("it compiles");
         let own = runtime.rank() as f32;
         let y = engine.load(&program).expect("it loads").run(vec![Array::from([own; 4])]).expect("it runs");
         assert_eq!(y[0].to_vec::<f32>().expect("f32"), [2.0 * own; 4]);
@@ -27,7 +28,8 @@ fn every_process_has_its_own_devices() {
             func.func @main(%x: tensor<64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{\"x\"}]>}) -> tensor<64xf32> {
             %y = stablehlo.add %x, %x : tensor<64xf32>
             return %y : tensor<64xf32> }";
-        let program = compile(&text::parse(source).expect("a program"), &CompileOptions::default()).expect("it compiles");
+        let program =
+            compile(&text::parse(source).expect("a program"), &CompileOptions::default()).expect("it compiles");
         let error = engine.load(&program).map(|_| ()).expect_err("it loads").to_string();
         assert_eq!(error, "the mesh has 64 devices; pjrt:cpu runs at most 20");
     });

@@ -177,7 +177,8 @@ fn rewritten_programs_give_the_same_bits() {
         let got = loaded.run(vec![numbers([40, 30])]).expect("it runs").swap_remove(0);
         results.push(got.to_vec::<f32>().expect("f32"));
     }
-    let want = Evaluator.load(&program).expect("it loads").run(vec![numbers([40, 30])]).expect("it runs").swap_remove(0);
+    let want =
+        Evaluator.load(&program).expect("it loads").run(vec![numbers([40, 30])]).expect("it runs").swap_remove(0);
     results.push(want.to_vec::<f32>().expect("f32"));
     assert!(results.iter().all(|r| r == &results[0]));
 }

@@ -154,7 +154,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
             if step + 1 == steps {
                 let memory = engine.memory().into_iter().filter_map(|memory| memory.peak).max();
-                let memory = memory.map_or(String::new(), |peak| format!(", {:.1} MiB at most", peak as f64 / 1048576.0));
+                let memory =
+                    memory.map_or(String::new(), |peak| format!(", {:.1} MiB at most", peak as f64 / 1048576.0));
                 println!(
                     "{}: loss {last:.4}, {:.3} ms a step, {tokens:.0} tokens/s{mfu}{memory}",
                     engine.name(),

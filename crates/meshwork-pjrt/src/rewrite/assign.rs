@@ -27,9 +27,8 @@ pub(super) fn scatter(module: &mut Module, op: OpId) -> bool {
     };
     let (dims, sizes) = (module.ty(x).dims(), module.ty(part).dims());
     let body = module.body_of(op, 0);
-    let replaces = body.is_some_and(|body| {
-        module.block(body).args().get(1).is_some_and(|&new| module.returned(body) == [new])
-    });
+    let replaces =
+        body.is_some_and(|body| module.block(body).args().get(1).is_some_and(|&new| module.returned(body) == [new]));
     let one_part = is_one_part(numbers, dims.len()) && module.ty(indices).dims().len() == 1;
     let Some(places) = integers(module, indices).filter(|_| replaces && one_part && sizes.len() == dims.len()) else {
         return false;
@@ -111,7 +110,8 @@ fn between_slices(module: &Module, op: OpId) -> Option<Between> {
         at += size;
     }
     let (base, offset) = base?;
-    let inside = offset.iter().zip(module.ty(base).dims().iter().zip(result)).all(|(&o, (&n, &r))| o >= 0 && o + r <= n);
+    let inside =
+        offset.iter().zip(module.ty(base).dims().iter().zip(result)).all(|(&o, (&n, &r))| o >= 0 && o + r <= n);
     (count == 1 && inside).then_some(Between { part: largest, at: place?, base, offset, dim })
 }
 
@@ -131,11 +131,46 @@ pub(super) fn pad(module: &mut Module, op: OpId) -> bool {
     {
         return false;
     }
+    if let Some(user) = only_user(module, op) {
+        let built = combine(module, user, (result, part), value, &growth);
+        return replace(module, user, built);
+    }
     let built = build(module, op, part, &growth, |b| {
         let ty = b.ty(result).clone();
         b.broadcast_as(value, ty, &[])
     });
     replace(module, op, built)
+}
+
+/// The operation of two operands that alone uses the result of `op`, if that is all that becomes of it.
+fn only_user(module: &Module, op: OpId) -> Option<OpId> {
+    let &[used] = module.value(module.op(op).results()[0]).uses() else { return None };
+    let data = module.op(used.op);
+    let is_binary = matches!(data.kind(), OpKind::Binary(_)) && data.operands()[0] != data.operands()[1];
+    (is_binary && data.parent() == module.op(op).parent()).then_some(used.op)
+}
+
+/// What `user` makes of its other operand and `part` with a border of `value`, which it knows as `padded`: a choice between
+/// its results, which XLA fuses where it does not fuse the result of a choice.
+fn combine(
+    module: &mut Module,
+    user: OpId,
+    (padded, part): (ValueId, ValueId),
+    value: ValueId,
+    growth: &Growth,
+) -> Result<ValueId, BuildError> {
+    let dims = module.ty(part).dims().to_vec();
+    let grown = grow(module, user, part, growth)?;
+    let (kind, operands) = (module.op(user).kind(), module.op(user).operands().to_vec());
+    let mut b = Builder::before(module, user);
+    let ty = b.ty(padded).clone();
+    let border = b.broadcast_as(value, ty, &[])?;
+    let with = |inside: ValueId| operands.iter().map(|&v| if v == padded { inside } else { v }).collect::<Vec<_>>();
+    let (inside, around) = (b.apply(kind, &with(grown))?, b.apply(kind, &with(border))?);
+    match mask(&mut b, &dims, growth)? {
+        Some(mask) => b.select(mask, inside, around),
+        None => Ok(inside),
+    }
 }
 
 fn growth_of(part: &[i64], whole: &[i64], starts: &[i64]) -> Growth {

@@ -199,7 +199,11 @@ fn every_spelling_of_heat_becomes_a_choice_of_shifted_arrays() {
                 assert!(!text.contains(gone), "{spelling:?} {dims:?}: {text}");
             }
             // Four steps in the loop, and the two that are left behind it.
-            assert_eq!(text.matches("stablehlo.select").count(), 6 * if spelling == Spelling::Concatenate { dims.len() } else { 1 }, "{text}");
+            assert_eq!(
+                text.matches("stablehlo.select").count(),
+                6 * if spelling == Spelling::Concatenate { dims.len() } else { 1 },
+                "{text}"
+            );
             assert!(text.contains("dense<8> : tensor<i32>"), "{text}");
         }
     }
@@ -229,7 +233,9 @@ fn random_stencils_give_the_same_bits() {
 #[test]
 fn parts_past_the_end() {
     let mut stencil = heat(&[20]);
-    let source = stencil.program(Spelling::UpdateSlice, 3).replace("%a0 = stablehlo.constant dense<1>", "%a0 = stablehlo.constant dense<9>");
+    let source = stencil
+        .program(Spelling::UpdateSlice, 3)
+        .replace("%a0 = stablehlo.constant dense<1>", "%a0 = stablehlo.constant dense<9>");
     let text = check(&source, &[20], 1);
     assert!(text.contains("stablehlo.select") && !text.contains("update_slice"), "{text}");
     stencil.low = vec![1];
@@ -241,7 +247,8 @@ fn parts_past_the_end() {
 /// Small parts are written in place.
 #[test]
 fn small_parts_stay() {
-    let stencil = Stencil { dims: vec![40], low: vec![3], high: vec![30], terms: vec![(vec![1], 0.5), (vec![-2], 0.25)] };
+    let stencil =
+        Stencil { dims: vec![40], low: vec![3], high: vec![30], terms: vec![(vec![1], 0.5), (vec![-2], 0.25)] };
     let text = check(&stencil.program(Spelling::UpdateSlice, 3), &[40], 4);
     assert!(text.contains("dynamic_update_slice"), "{text}");
 }

@@ -60,10 +60,8 @@ fn is_stencil(module: &Module, op: OpId) -> bool {
     };
     let moves = |&op: &OpId| {
         let data = module.op(op);
-        let kind = matches!(
-            data.kind(),
-            OpKind::Movement(MovementOp::Slice | MovementOp::Pad | MovementOp::Concatenate)
-        );
+        let kind =
+            matches!(data.kind(), OpKind::Movement(MovementOp::Slice | MovementOp::Pad | MovementOp::Concatenate));
         kind && data.operands().first().is_some_and(|&x| matches!(module.value(x).def(), Def::Arg(b, _) if b == body))
     };
     ops.len() <= MOST_OPS && ops.iter().all(allowed) && ops.iter().any(moves)
@@ -74,7 +72,8 @@ fn counter_of(module: &Module, op: OpId) -> Option<Counter> {
     let &[test] = module.returned(cond) else { return None };
     let compare = module.def_op(test)?;
     let data = module.op(compare);
-    let is_less = data.kind() == OpKind::Mixed(MixedOp::Compare) && data.enum_value("comparison_direction") == Some("LT");
+    let is_less =
+        data.kind() == OpKind::Mixed(MixedOp::Compare) && data.enum_value("comparison_direction") == Some("LT");
     let &[counter, bound] = data.operands() else { return None };
     let Def::Arg(block, index) = module.value(counter).def() else { return None };
     if !is_less || block != cond {
@@ -85,7 +84,12 @@ fn counter_of(module: &Module, op: OpId) -> Option<Counter> {
     let (start, bound) = (one(*module.op(op).operands().get(index)?)?, one(bound)?);
     let step = step_of(module, body, index)?;
     let is_small = |n: i64| n.abs() < 1 << 30;
-    if step <= 0 || !is_small(start) || !is_small(bound) || !is_small(step) || module.ty(counter).elem()?.storage_bytes() < 4 {
+    if step <= 0
+        || !is_small(start)
+        || !is_small(bound)
+        || !is_small(step)
+        || module.ty(counter).elem()?.storage_bytes() < 4
+    {
         return None;
     }
     let turns = (bound - start).max(0).unsigned_abs().div_ceil(step.unsigned_abs());
