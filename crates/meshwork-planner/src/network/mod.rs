@@ -79,6 +79,11 @@ impl Network {
         Self { nodes: Vec::new(), edges: Vec::new(), limit }
     }
 
+    /// Sets how much may be used at any time.
+    pub fn set_limit(&mut self, limit: Option<u64>) {
+        self.limit = limit;
+    }
+
     /// Adds a node with these costs of its labels, and returns its number. An infinite cost forbids a label.
     pub fn node(&mut self, costs: Vec<f64>) -> Result<usize, NetworkError> {
         let node = self.nodes.len();
