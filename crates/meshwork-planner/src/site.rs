@@ -127,7 +127,7 @@ pub fn argument_names(module: &Module, func: OpId) -> Vec<String> {
 
 /// For each argument the result that takes its place: the one it is donated to; in a program that donates nothing and has
 /// several such pairs, the next result of the same type and colours.
-fn taken_over(
+pub fn taken_over(
     module: &Module,
     func: OpId,
     args: &[ValueId],
