@@ -34,6 +34,7 @@ pub struct Found {
     pub(crate) bound: f64,
     pub(crate) is_exhaustive: bool,
     pub(crate) evaluations: usize,
+    pub(crate) model_gap: Option<f64>,
     pub(crate) seconds: f64,
 }
 
@@ -51,6 +52,12 @@ impl Found {
     /// How much faster another placement of the arguments can be at most, as a share: 0 if all were tried, `None` if that is not known.
     pub fn gap(&self) -> Option<f64> {
         self.is_exhaustive.then_some(0.0)
+    }
+
+    /// By which share of its time the model's own proposal could be better in the model, at most: how sure the model is of what it
+    /// proposed, not of the plan. `None` if it had nothing to propose.
+    pub fn model_gap(&self) -> Option<f64> {
+        self.model_gap
     }
 
     /// Seconds that no plan on so many devices can save: products, shared evenly, and nothing else.

@@ -17,6 +17,7 @@ mod model;
 pub mod network;
 mod planner;
 mod problem;
+mod propose;
 mod report;
 mod scale;
 mod search;

@@ -14,6 +14,7 @@ use crate::evaluate::{Evaluator, Limits};
 use crate::found::{Candidate, Found, Program};
 use crate::meshes::meshes;
 use crate::problem::{Annotated, Base, Problem};
+use crate::propose::proposals;
 use crate::search::{Effort, Seeds, search};
 use crate::site::Layers;
 
@@ -178,13 +179,14 @@ impl<'a> Planner<'a> {
         if outcome.candidates.is_empty() {
             return Err(self.infeasible(outcome));
         }
-        let Outcome { candidates, is_exhaustive, evaluations, .. } = outcome;
+        let Outcome { candidates, is_exhaustive, evaluations, model_gap, .. } = outcome;
         let devices = candidates[0].mesh().device_count();
         let mut found = Found {
             bound: lower_bound(self.module, self.machine, devices),
             candidates,
             is_exhaustive,
             evaluations,
+            model_gap,
             seconds: 0.0,
         };
         let deadline = self.seconds.is_finite().then(|| started + Duration::from_secs_f64(self.seconds.clamp(0.0, 1e9)));
@@ -241,7 +243,8 @@ impl<'a> Planner<'a> {
         let problem = Arc::new(problem);
         let mut evaluator = Evaluator::new(&problem.space, &problem.whole, &program.machine, &program.limits);
         (evaluator.deadline, evaluator.most) = (deadline, self.evaluations);
-        let searched = search(&mut evaluator, &problem.census, &[], effort);
+        let proposed = proposals(&problem, &program.machine, program.limits.memory, deadline);
+        let searched = search(&mut evaluator, &problem.census, &proposed.seeds, effort);
         let judged = searched.pool;
         if judged.is_empty() {
             let error = evaluator.first_error.unwrap_or_else(|| "no plan was made in the time given".into());
@@ -258,6 +261,7 @@ impl<'a> Planner<'a> {
             candidates: candidates.collect(),
             is_exhaustive: searched.is_exhaustive,
             evaluations,
+            model_gap: proposed.gap,
             score: best_score,
             least: Some(least),
         })
@@ -302,6 +306,8 @@ struct Outcome {
     candidates: Vec<Candidate>,
     is_exhaustive: bool,
     evaluations: usize,
+    /// In the model; of several meshes that of the one that was searched last.
+    model_gap: Option<f64>,
     score: f64,
     least: Option<i64>,
 }
@@ -311,6 +317,7 @@ impl Outcome {
         self.candidates.extend(other.candidates);
         self.candidates.sort_by(|a, b| a.verdict().seconds.total_cmp(&b.verdict().seconds));
         self.evaluations += other.evaluations;
+        self.model_gap = other.model_gap;
         self.least = self.least.into_iter().chain(other.least).min();
     }
 }

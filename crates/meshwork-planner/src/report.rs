@@ -30,6 +30,9 @@ impl Found {
             human_seconds(self.bound()),
             share(self.bound())
         );
+        if let Some(gap) = self.model_gap() {
+            let _ = writeln!(out, "gap in the model: {:.2}%", 100.0 * gap);
+        }
         let _ = writeln!(out, "{} plans compiled in {:.1} s", self.evaluations(), self.seconds());
         let reasons = best.reasons();
         if reasons.is_empty() {
@@ -57,6 +60,7 @@ impl Found {
         json!({
             "candidates": self.candidates().iter().map(candidate_json).collect::<Vec<_>>(),
             "gap": self.gap(),
+            "model_gap": self.model_gap(),
             "bound_seconds": self.bound(),
             "evaluations": self.evaluations(),
             "seconds": self.seconds(),
