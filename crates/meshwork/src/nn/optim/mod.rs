@@ -10,7 +10,7 @@
 //! | [`scale`], [`scale_by_schedule`], [`scale_by_learning_rate`], [`scale_by_adam`], [`scale_by_rms`], [`trace`], … | parts of them |
 //! | [`clip`], [`clip_by_global_norm`], [`add_decayed_weights`], [`ema`] | more parts |
 //! | [`masked`], [`partition`] | for some of the parameters |
-//! | [`lbfgs`] | a minimum of a smooth function, as one loop of the program |
+//! | [`lbfgs()`] | a minimum of a smooth function, as one loop of the program |
 //! | [`apply_updates`], [`incremental_update`] | parameters and updates together |
 //!
 //! ```
