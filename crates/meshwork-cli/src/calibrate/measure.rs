@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use meshwork_cpu::CpuEngine;
-use meshwork_ir::{ElementType, text};
+use meshwork_ir::text;
 use meshwork_partition::{CompileOptions, Compiled, compile};
 use meshwork_runtime::{Array, Engine};
 
@@ -22,15 +22,18 @@ pub struct Sample {
     pub seconds: f64,
 }
 
-/// At least so many runs are measured.
-const FEWEST_RUNS: usize = 5;
+/// At least so many blocks of runs are measured.
+const FEWEST_BLOCKS: usize = 5;
+/// A block of short runs takes about so long.
+const BLOCK: Duration = Duration::from_micros(500);
 
-/// Runs `case` for `milliseconds` and keeps the shortest run: what else the computer does only makes a run longer.
+/// Runs `case` for `milliseconds` and keeps the shortest: what else the computer does only makes a run longer.
 pub fn measure(case: &Case, milliseconds: u64) -> Result<Sample, Failure> {
     let inside = |what: &dyn std::fmt::Display| Failure::error(format!("calibration of {}: {what}", case.group));
     let module = text::parse(&case.text).map_err(|e| inside(&e.to_string()))?;
     let compiled = compile(&module, &CompileOptions::default()).map_err(|e| inside(&e))?;
-    let loaded = CpuEngine::shared().load(&compiled).map_err(|e| inside(&e))?;
+    let engine = CpuEngine::shared();
+    let loaded = engine.load(&compiled).map_err(|e| inside(&e))?;
     let inputs: Vec<Array> = compiled
         .inputs()
         .iter()
@@ -42,16 +45,50 @@ pub fn measure(case: &Case, milliseconds: u64) -> Result<Sample, Failure> {
             Array::from_vec(dims, numbers).map_err(|e| inside(&e))
         })
         .collect::<Result<_, _>>()?;
-    debug_assert!(inputs.iter().all(|a| a.dtype() == ElementType::F32));
     let run = || loaded.run(inputs.clone()).map_err(|e| inside(&e));
     drop(run()?);
-    let (begin, mut runs, mut seconds) = (Instant::now(), 0, f64::INFINITY);
-    while runs < FEWEST_RUNS || begin.elapsed() < Duration::from_millis(milliseconds) {
-        let start = Instant::now();
-        let results = run()?;
-        seconds = seconds.min(start.elapsed().as_secs_f64());
-        drop(results);
-        runs += 1;
+    let once = Instant::now();
+    drop(run()?);
+    let runs = (BLOCK.as_secs_f64() / once.elapsed().as_secs_f64().max(1e-7)).clamp(1.0, 1000.0) as u32;
+    let clock = Clock::of(engine.threads());
+    let (begin, mut blocks, mut seconds) = (Instant::now(), 0, f64::INFINITY);
+    while blocks < FEWEST_BLOCKS || begin.elapsed() < Duration::from_millis(milliseconds) {
+        let start = clock.now();
+        for _ in 0..runs {
+            drop(run()?);
+        }
+        seconds = seconds.min((clock.now() - start) / f64::from(runs));
+        blocks += 1;
     }
     Ok(Sample { group: case.group, size: case.size.clone(), compiled, seconds })
+}
+
+/// What time is taken from.
+enum Clock {
+    /// The time that this thread spent on a processor: with one thread it does everything, and other work counts little.
+    Processor,
+    /// Wall-clock time since then.
+    Wall(Instant),
+}
+
+impl Clock {
+    fn of(threads: usize) -> Clock {
+        if threads == 1 && on_processor().is_some() { Clock::Processor } else { Clock::Wall(Instant::now()) }
+    }
+
+    /// Seconds since some point in the past.
+    fn now(&self) -> f64 {
+        match self {
+            Clock::Processor => on_processor().unwrap_or(0.0),
+            Clock::Wall(start) => start.elapsed().as_secs_f64(),
+        }
+    }
+}
+
+/// Seconds that this thread has spent on a processor, where the system reports it (Linux does).
+fn on_processor() -> Option<f64> {
+    // The count is brought up to date when the thread gives way.
+    std::thread::yield_now();
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split(' ').next()?.parse::<f64>().ok().map(|nanoseconds| nanoseconds * 1e-9)
 }

@@ -1,11 +1,13 @@
 //! The figures that calibration fits, and the machine that they make.
 
+use super::programs::FUNCTIONS;
 use meshwork_partition::plan::{Class, CollectiveRate, Curve, Device, Host, KINDS, Machine, Parameter};
 
 /// Sizes at which the speed of memory is fitted.
-const CACHES: [f64; 4] = [32.0 * 1024.0, 512.0 * 1024.0, 4.0 * 1048576.0, 32.0 * 1048576.0];
+const CACHES: [f64; 5] = [32.0 * 1024.0, 512.0 * 1024.0, 4.0 * 1048576.0, 16.0 * 1048576.0, 32.0 * 1048576.0];
 /// Classes with a rate and a fixed time of their own.
-const CLASSES: [Class; 5] = [Class::Product, Class::Elementwise, Class::Function, Class::Reduction, Class::Movement];
+const CLASSES: [Class; 6] =
+    [Class::Product, Class::Convolution, Class::Elementwise, Class::Function, Class::Reduction, Class::Movement];
 
 /// All of them, with where to start and within which bounds.
 pub fn parameters() -> Vec<Parameter> {
@@ -19,9 +21,12 @@ pub fn parameters() -> Vec<Parameter> {
         add(format!("GB/s at {} KiB", size / 1024.0), 30.0, 0.5, 2000.0);
     }
     for class in CLASSES {
-        let rate = if class == Class::Product { 50.0 } else { 5.0 };
+        let rate = if class.is_product() { 50.0 } else { 5.0 };
         add(format!("GFLOP/s of {}s", class.name()), rate, 0.1, 5000.0);
         add(format!("microseconds of a {}", class.name()), 0.5, 0.01, 100.0);
+    }
+    for name in FUNCTIONS {
+        add(format!("element-wise operations of {name}"), 10.0, 0.5, 5000.0);
     }
     for kind in KINDS {
         add(format!("microseconds of {kind}"), 2.0, 0.05, 200.0);
@@ -38,15 +43,17 @@ pub fn machine(values: &[f64], threads: usize) -> Machine {
     let (run_us, grain_us, memory, speed) = (next(), next(), next(), next());
     let caches = CACHES.map(|size| (size, next()));
     let rates = CLASSES.map(|class| (class, next(), next()));
+    let functions = FUNCTIONS.map(|name| (name.to_string(), next()));
     let collectives =
         KINDS.map(|kind| (kind.to_string(), CollectiveRate { microseconds: next(), read: next(), write: next() }));
     // The peak is that of products; everything else is a share of it.
     let peak = rates[0].1;
     let mut device = Device::new(peak * 1e-3, speed);
     device.caches = caches.into();
+    device.functions = functions.into();
     let curve = |rate: f64, microseconds: f64| Curve { efficiency: rate / peak, half_flops: 0.0, microseconds };
     device.curves = rates.iter().map(|&(class, rate, us)| (class, curve(rate, us))).collect();
-    device.curves.push((Class::Other, curve(rates[2].1, rates[2].2)));
+    device.curves.push((Class::Other, curve(rates[3].1, rates[3].2)));
     let host = Host {
         threads: threads as f64,
         grain_us,

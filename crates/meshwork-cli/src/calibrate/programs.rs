@@ -54,7 +54,7 @@ fn arithmetic(i: usize, last: &str, ty: &str) -> String {
 }
 
 fn function(i: usize, last: &str, ty: &str) -> String {
-    let name = ["tanh", "exponential", "logistic", "log"][i % 4];
+    let name = ["cbrt", "log_plus_one", "exponential_minus_one", "tan"][i % 4];
     format!("stablehlo.{name} {last} : {ty}")
 }
 
@@ -95,6 +95,32 @@ fn rolled(devices: i64, (rows, columns): (i64, i64)) -> String {
     program(devices, (rows, columns), &body, &format!("{rows}x{columns}"), ROWS)
 }
 
+/// Functions of one element that are measured one by one.
+pub const FUNCTIONS: [&str; 9] =
+    ["exponential", "log", "tanh", "logistic", "sine", "cosine", "sqrt", "rsqrt", "divide"];
+
+/// The function `name` of what came last.
+fn repeated(name: &str, last: &str, ty: &str) -> String {
+    let more = if name == "divide" { ", %a" } else { "" };
+    format!("stablehlo.{name} {last}{more} : {ty}")
+}
+
+/// A convolution of images with 3 x 3 kernels.
+fn convolution(devices: i64, (images, side, features): (i64, i64, i64)) -> String {
+    let (image, inner) = (format!("{images}x{side}x{side}x{features}"), side - 2);
+    format!(
+        "sdy.mesh @mesh = <[\"x\"={devices}]>
+func.func @main(%a: tensor<{image}xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{\"x\"}}, {{}}, {{}}, {{}}]>}},
+    %k: tensor<3x3x{features}x{features}xf32>) -> tensor<{images}x{inner}x{inner}x{features}xf32> {{
+  %r = stablehlo.convolution(%a, %k) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], window = {{}}
+    {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}}
+    : (tensor<{image}xf32>, tensor<3x3x{features}x{features}xf32>) -> tensor<{images}x{inner}x{inner}x{features}xf32>
+  return %r : tensor<{images}x{inner}x{inner}x{features}xf32>
+}}
+"
+    )
+}
+
 /// All programs, for these numbers of devices.
 pub fn cases(devices: &[i64]) -> Vec<Case> {
     let mut out = vec![];
@@ -121,6 +147,17 @@ pub fn cases(devices: &[i64]) -> Vec<Case> {
                 );
                 case("movement", shape, program(d, shape, &body, &format!("{}x64", shape.1), "{}, {\"x\"}"));
             }
+        }
+        if d == 1 {
+            for name in FUNCTIONS {
+                for columns in [256, 4096] {
+                    let chained = |_: usize, last: &str, ty: &str| repeated(name, last, ty);
+                    case(name, (64, columns), chain(d, (64, columns), 4, chained));
+                }
+            }
+        }
+        for shape in [(8, 16, 16), (8, 34, 32), (16, 18, 64)] {
+            case("convolution", (shape.0, shape.1), convolution(d, shape));
         }
         for (rows, columns) in [(256, 64), (256, 256), (512, 512), (1024, 256), (512, 1024), (2048, 128)] {
             case("product", (rows, columns), product(d, (rows, columns)));

@@ -8,8 +8,10 @@ use super::file::number;
 /// Operations that run at a rate of their own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Class {
-    /// Matrix products and convolutions.
+    /// Matrix products.
     Product,
+    /// Convolutions. Without figures of their own they have those of products.
+    Convolution,
     /// Arithmetic on single elements that takes an instruction or two.
     Elementwise,
     /// Functions of single elements that take many: exponentials, logarithms, sines, divisions, roots.
@@ -24,13 +26,26 @@ pub enum Class {
 
 impl Class {
     /// All of them.
-    pub const ALL: [Class; 6] =
-        [Class::Product, Class::Elementwise, Class::Function, Class::Reduction, Class::Movement, Class::Other];
+    pub const ALL: [Class; 7] = [
+        Class::Product,
+        Class::Convolution,
+        Class::Elementwise,
+        Class::Function,
+        Class::Reduction,
+        Class::Movement,
+        Class::Other,
+    ];
+
+    /// Whether it multiplies and sums up, at the peak of the element type.
+    pub fn is_product(self) -> bool {
+        matches!(self, Class::Product | Class::Convolution)
+    }
 
     /// Its name in machine files.
     pub fn name(self) -> &'static str {
         match self {
             Class::Product => "product",
+            Class::Convolution => "convolution",
             Class::Elementwise => "elementwise",
             Class::Function => "function",
             Class::Reduction => "reduction",
@@ -42,7 +57,8 @@ impl Class {
     /// The class of operations of `kind`.
     pub fn of(kind: OpKind) -> Class {
         match kind {
-            OpKind::Contract(ContractOp::DotGeneral | ContractOp::Dot | ContractOp::Convolution) => Class::Product,
+            OpKind::Contract(ContractOp::DotGeneral | ContractOp::Dot) => Class::Product,
+            OpKind::Contract(ContractOp::Convolution) => Class::Convolution,
             OpKind::Unary(f) => match f {
                 UnaryOp::Abs
                 | UnaryOp::Negate
@@ -96,6 +112,8 @@ pub struct Device {
     pub peaks: Vec<(ElementType, f64)>,
     /// How classes of operations come up to the peak, where they do not reach it at once.
     pub curves: Vec<(Class, Curve)>,
+    /// Functions of single elements by their names, and as how many element-wise operations they count.
+    pub functions: Vec<(String, f64)>,
     /// Bytes that an operation touches, ascending, and 10⁹ bytes per second at which it does so: caches. Between two
     /// sizes the speed changes with the logarithm; beyond the last it is that of the memory.
     pub caches: Vec<(f64, f64)>,
@@ -114,7 +132,15 @@ impl Default for Device {
 impl Device {
     /// A device that reaches its peaks with operations of any size.
     pub fn new(teraflops: f64, memory_gigabytes_per_second: f64) -> Device {
-        Device { teraflops, memory_gigabytes_per_second, peaks: vec![], curves: vec![], caches: vec![], capacity: None }
+        Device {
+            teraflops,
+            memory_gigabytes_per_second,
+            peaks: vec![],
+            curves: vec![],
+            functions: vec![],
+            caches: vec![],
+            capacity: None,
+        }
     }
 
     /// A device from its speed in 10¹² operations and its memory's in 10⁹ bytes per second, in digits.
@@ -131,7 +157,7 @@ impl Device {
 
     /// 10¹² operations per second that operations of `class` on elements of type `elem` reach at most.
     pub fn peak(&self, class: Class, elem: ElementType) -> f64 {
-        let own = self.peaks.iter().find(|(ty, _)| class == Class::Product && *ty == elem);
+        let own = self.peaks.iter().find(|(ty, _)| class.is_product() && *ty == elem);
         own.map_or(self.teraflops, |&(_, peak)| peak)
     }
 
@@ -142,7 +168,9 @@ impl Device {
 
     /// How operations of `class` come up to the peak.
     pub fn curve(&self, class: Class) -> Curve {
-        self.curves.iter().find(|(c, _)| *c == class).map_or(Curve::default(), |&(_, curve)| curve)
+        let of = |class: Class| self.curves.iter().find(|(c, _)| *c == class).map(|&(_, curve)| curve);
+        let alike = if class == Class::Convolution { of(Class::Product) } else { None };
+        of(class).or(alike).unwrap_or_default()
     }
 
     /// Seconds for `flops` operations on `bytes` bytes at the peaks: no operation takes less.
@@ -165,9 +193,20 @@ impl Device {
         (flops + curve.half_flops) / (self.peak(class, elem) * curve.efficiency * 1e12)
     }
 
+    /// Seconds for a function of `elements` elements, if it is listed by `name`.
+    pub fn function_seconds(&self, name: &str, elem: ElementType, elements: f64) -> Option<f64> {
+        let &(_, weight) = self.functions.iter().find(|(known, _)| known == name)?;
+        Some(self.arithmetic_seconds(Class::Elementwise, elem, weight * elements))
+    }
+
     /// Seconds for an operation to read and write `bytes` bytes.
     pub fn memory_seconds(&self, bytes: f64) -> f64 {
-        bytes / (self.memory_speed(bytes) * 1e9)
+        self.shared_memory_seconds(bytes, 1)
+    }
+
+    /// The same, if `devices` devices that do it share the caches.
+    pub fn shared_memory_seconds(&self, bytes: f64, devices: i64) -> f64 {
+        bytes / (self.memory_speed(bytes * devices as f64) * 1e9)
     }
 
     /// 10⁹ bytes per second at which an operation that touches `bytes` bytes does so.

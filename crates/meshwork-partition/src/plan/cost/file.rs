@@ -106,6 +106,11 @@ fn set(machine: &mut Machine, key: &str, value: &str) -> Result<(), String> {
             let [speed] = numbers(speed, "BYTES,GBPS, two positive numbers", |n| n > 0.0)?;
             device.caches.push((bytes(size)?, speed));
         }
+        ("function", name) if !name.is_empty() => {
+            let [weight] = numbers(value, "a positive number of element-wise operations", |n| n > 0.0)?;
+            device.functions.retain(|(known, _)| known != name);
+            device.functions.push((name.into(), weight));
+        }
         ("level", "") => machine.links.levels.push(level(value)?),
         ("host", "") => {
             let wanted = "THREADS,GRAIN_US,RUN_US,GBPS, four positive numbers";
@@ -135,7 +140,7 @@ fn set(machine: &mut Machine, key: &str, value: &str) -> Result<(), String> {
         _ => {
             let classes: Vec<&str> = Class::ALL.iter().map(|c| c.name()).collect();
             return Err(format!(
-                "'{key}' is not a setting: name, device, peak.TYPE, capacity, cache, level, host, collective.KIND, {}",
+                "'{key}' is not a setting: name, device, peak.TYPE, capacity, cache, function.NAME, level, host, collective.KIND, {}",
                 classes.join(", ")
             ));
         }
@@ -231,6 +236,9 @@ impl fmt::Display for Machine {
         for (class, curve) in &device.curves {
             writeln!(f, "{}={},{},{}", class.name(), curve.efficiency, curve.half_flops, curve.microseconds)?;
         }
+        for (name, weight) in &device.functions {
+            writeln!(f, "function.{name}={weight}")?;
+        }
         if let Some(host) = &self.host {
             let Host { threads, grain_us, run_us, memory_gigabytes_per_second, .. } = host;
             writeln!(f, "host={threads},{grain_us},{run_us},{memory_gigabytes_per_second}")?;
@@ -311,7 +319,10 @@ mod tests {
     fn what_is_written_is_read_back() {
         let mut texts: Vec<String> = known::NAMES.iter().filter_map(|n| known::text(n)).map(String::from).collect();
         assert_eq!(texts.len(), known::NAMES.len());
-        texts.push("host=2,50,3,9\ncollective.all-reduce=1,2,3\ncache=1KiB,9\ncache=1MiB,4\nx 1 2\n* 7 8".into());
+        texts.push(
+            "host=2,50,3,9\nfunction.tanh=12\ncollective.all-reduce=1,2,3\ncache=1KiB,9\ncache=1MiB,4\nx 1 2\n* 7 8"
+                .into(),
+        );
         texts.push("level=a,4,ring,1,2,shared=2,lost=0.15\nlevel=b,*,torus,1,2,wrap=16".into());
         for text in texts {
             let machine: Machine = text.parse().unwrap_or_else(|e| panic!("{e} in\n{text}"));

@@ -50,7 +50,7 @@ impl Errors {
 }
 
 /// Relative errors beyond this count linearly.
-const FAR: f64 = 0.3;
+const FAR: f64 = 0.1;
 const MOST_STEPS: usize = 200;
 
 /// The values of `parameters` for which `predict` comes closest to `measured`.

@@ -10,6 +10,7 @@ use meshwork_ir::hash::{HashMap, HashSet};
 use meshwork_ir::op::{BodyOp, MovementOp, SourceOp};
 use meshwork_ir::{Def, Module, OpId, OpKind, ValueId};
 
+use crate::plan::cause::short_name;
 use crate::plan::cost::{Class, Machine};
 use crate::plan::memory::type_bytes;
 use crate::plan::ops::{PlannedOp, touched};
@@ -125,7 +126,14 @@ pub(super) fn set_times(module: &Module, ops: &mut [PlannedOp], machine: &Machin
         // Elements that change their places one by one take time in caches, too.
         let moves = matches!(data.kind(), OpKind::Movement(MovementOp::Transpose | MovementOp::Gather)) && traffic > 0;
         let moved = if moves { results() as f64 / elem.storage_bytes().max(1) as f64 } else { 0.0 };
-        ops[i].seconds = machine.device.arithmetic_seconds(class, elem, ops[i].flops + moved);
+        let listed = match data.kind() {
+            OpKind::Unary(_) | OpKind::Binary(_) if !machine.device.functions.is_empty() => {
+                machine.device.function_seconds(&short_name(data.name()), elem, ops[i].flops)
+            }
+            _ => None,
+        };
+        let by_class = || machine.device.arithmetic_seconds(class, elem, ops[i].flops + moved);
+        ops[i].seconds = listed.unwrap_or_else(by_class);
         let total = &mut totals[group[i]];
         total.arithmetic += ops[i].seconds;
         total.traffic += traffic as f64;
@@ -135,7 +143,8 @@ pub(super) fn set_times(module: &Module, ops: &mut [PlannedOp], machine: &Machin
             continue;
         }
         let Total { arithmetic, traffic } = totals[group[i]];
-        let memory = machine.device.memory_seconds(traffic);
+        let sharing = if machine.host.is_some() { devices } else { 1 };
+        let memory = machine.device.shared_memory_seconds(traffic, sharing);
         let alone = arithmetic.max(memory);
         if alone <= 0.0 {
             ops[i].seconds = 0.0;
@@ -147,7 +156,7 @@ pub(super) fn set_times(module: &Module, ops: &mut [PlannedOp], machine: &Machin
         ops[i].seconds = match &machine.host {
             None => own,
             Some(host) => {
-                let uncached = machine.device.caches.last().is_none_or(|&(size, _)| traffic > size);
+                let uncached = machine.device.caches.last().is_none_or(|&(size, _)| traffic * devices as f64 > size);
                 own * host.seconds(alone + fixed, if uncached { traffic } else { 0.0 }, devices) / (alone + fixed)
             }
         };
@@ -183,7 +192,7 @@ fn groups(
         }
         let of_this = readers[i];
         let reads = |same_block: bool| match parts[i] {
-            Part::Alone if Class::of(kind) == Class::Product => Readers::Products,
+            Part::Alone if Class::of(kind).is_product() => Readers::Products,
             _ if !same_block => Readers::Others,
             Part::Alone => Readers::Others,
             Part::Renames if of_this == Readers::Products => Readers::Products,

@@ -82,7 +82,7 @@ fn peak_seconds(compiled: &Compiled, op: &PlannedOp, machine: &Machine) -> f64 {
     let data = compiled.module.op(op.op);
     let elem = data.operands().first().and_then(|&v| compiled.module.ty(v).as_tensor()).map(|t| t.elem);
     match (Class::of(data.kind()), elem) {
-        (Class::Product, Some(elem)) => op.flops / (machine.device.peak(Class::Product, elem) * 1e12),
+        (class, Some(elem)) if class.is_product() => op.flops / (machine.device.peak(class, elem) * 1e12),
         _ => 0.0,
     }
 }
