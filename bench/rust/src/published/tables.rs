@@ -61,7 +61,7 @@ pub fn megatron_2021() -> Vec<Row> {
             ..DENSE
         };
         let seconds = flops / (gpus * teraflops * 1e12);
-        Row { name: format!("Megatron 2021 {name}, {gpus} A100"), model, setup, seconds, fitted: i % 2 == 0 }
+        Row { name: format!("Megatron 2021 {name}, {gpus} A100"), model, setup, seconds, fitted: i.is_multiple_of(2) }
     };
     rows.iter().enumerate().map(row).collect()
 }
@@ -265,7 +265,7 @@ pub fn vtrain(text: &str, nth: usize) -> Result<Vec<Row>, String> {
         };
         let name = format!("vTrain {hidden}x{layers}, {gpus} A100, t{tensor} d{data} p{pipeline} m{micro} b{batch}");
         let model = Model::gpt(hidden, heads, layers, sequence, 51200.0);
-        out.push(Row { name, model, setup, seconds: ms * 1e-3, fitted: i % nth == 0 });
+        out.push(Row { name, model, setup, seconds: ms * 1e-3, fitted: i.is_multiple_of(nth) });
     }
     Ok(out)
 }

@@ -49,7 +49,7 @@ fn add(_: usize, last: &str, ty: &str) -> String {
 }
 
 fn arithmetic(i: usize, last: &str, ty: &str) -> String {
-    let name = if i % 2 == 0 { "multiply" } else { "add" };
+    let name = if i.is_multiple_of(2) { "multiply" } else { "add" };
     format!("stablehlo.{name} {last}, %a : {ty}")
 }
 

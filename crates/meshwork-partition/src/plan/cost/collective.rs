@@ -253,7 +253,7 @@ mod tests {
         assert_eq!(way, Way::Hierarchy);
         assert!((time - 2.0 * (3e-6 + 1e9 * 7.0 / 8.0 / 400e9)).abs() < 1e-9, "{time}");
         let (time, way) = seconds(&cluster(), sum(), &[(1, 64)], 4.0);
-        assert_eq!(way, Way::Hierarchy);
+        assert_eq!(way, Way::Tree);
         assert!((time - 2.0 * (3e-6 + 30e-6)).abs() < 1e-8, "{time}");
         // All eight cards of a node work for one ring, as many bytes pass as through one link inside the node.
         let (time, way) = seconds(&cluster(), sum(), &[(1, 64)], 1e11);
