@@ -114,10 +114,12 @@ fn sweep(args: &Args, module: &Module, case: &Case, axis: &str, from: i64, to: i
         size *= 2;
     }
     if args.json {
-        let rows: Vec<_> = rows.iter().map(|(size, o)| json!({ "size": size, "verdict": verdict_json(&o.verdict) })).collect();
+        let rows: Vec<_> =
+            rows.iter().map(|(size, o)| json!({ "size": size, "verdict": verdict_json(&o.verdict) })).collect();
         return write_text(None, &format!("{:#}\n", json!({ "axis": axis, "sizes": rows })));
     }
-    let mut out = format!("{axis:>8}  {:>8}  {:>10}  {:>10}  {:>10}  {:>10}\n", "devices", "a run", "memory", "sent", "utilized");
+    let mut out =
+        format!("{axis:>8}  {:>8}  {:>10}  {:>10}  {:>10}  {:>10}\n", "devices", "a run", "memory", "sent", "utilized");
     for (size, outcome) in rows {
         let v = &outcome.verdict;
         out += &format!(

@@ -22,7 +22,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let mesh = match mesh.parse::<i64>() {
         Ok(_) => None,
-        Err(_) => Some(Mesh::new(mesh.split(',').map(axis).collect::<Option<Vec<(String, i64)>>>().ok_or("AXIS=N,..")?)?),
+        Err(_) => {
+            Some(Mesh::new(mesh.split(',').map(axis).collect::<Option<Vec<(String, i64)>>>().ok_or("AXIS=N,..")?)?)
+        }
     };
     let case = Case { machine: machine.clone(), mesh: mesh.clone(), batch: None };
     let start = Instant::now();

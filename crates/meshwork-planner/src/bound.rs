@@ -19,7 +19,8 @@ pub fn lower_bound(module: &Module, machine: &Machine, devices: i64) -> f64 {
     cse::eliminate(&mut module);
     dead::remove_dead(&mut module);
     let Some(func) = module.entry() else { return 0.0 };
-    let products = module.ops_below(func, Walk::PreOrder).into_iter().filter_map(|op| peak_seconds(&module, op, machine));
+    let products =
+        module.ops_below(func, Walk::PreOrder).into_iter().filter_map(|op| peak_seconds(&module, op, machine));
     let arithmetic: f64 = products.sum();
     let memory = if machine.device.caches.is_empty() {
         border_bytes(&module, func) / (machine.device.memory_gigabytes_per_second * 1e9)
@@ -32,7 +33,8 @@ pub fn lower_bound(module: &Module, machine: &Machine, devices: i64) -> f64 {
 /// Seconds of a product at the peak of its element type.
 fn peak_seconds(module: &Module, op: OpId, machine: &Machine) -> Option<f64> {
     let data = module.op(op);
-    let kind = matches!(data.kind(), OpKind::Contract(ContractOp::DotGeneral | ContractOp::Dot | ContractOp::Convolution));
+    let kind =
+        matches!(data.kind(), OpKind::Contract(ContractOp::DotGeneral | ContractOp::Dot | ContractOp::Convolution));
     let elem = module.ty(*data.operands().first().filter(|_| kind)?).elem()?;
     Some(op_flops(module, op) / (machine.device.peak(Class::Product, elem) * 1e12))
 }
@@ -48,7 +50,8 @@ fn border_bytes(module: &Module, func: OpId) -> f64 {
     let is_arithmetic = |op: OpId| {
         matches!(module.op(op).kind(), OpKind::Unary(_) | OpKind::Binary(_) | OpKind::Mixed(_) | OpKind::Contract(_))
     };
-    let read = module.block(body).args().iter().filter(|&&v| module.value(v).uses().iter().any(|u| is_arithmetic(u.op)));
+    let read =
+        module.block(body).args().iter().filter(|&&v| module.value(v).uses().iter().any(|u| is_arithmetic(u.op)));
     let mut written = module.returned(body).to_vec();
     written.sort_unstable();
     written.dedup();

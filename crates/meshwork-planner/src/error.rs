@@ -12,7 +12,9 @@ pub enum PlannerError {
     #[error("the program has no mesh; give one (data=2,model=4) or a number of devices")]
     NoMesh,
     /// The program is annotated for another mesh.
-    #[error("the program is annotated for {own}, not for {wanted}; plan it afresh, without its annotations, or for its own mesh")]
+    #[error(
+        "the program is annotated for {own}, not for {wanted}; plan it afresh, without its annotations, or for its own mesh"
+    )]
     OtherMesh {
         /// Its mesh.
         own: String,

@@ -144,11 +144,7 @@ pub struct Difference {
 impl Difference {
     /// What `other` has more than `this`.
     pub fn between(this: &Verdict, other: &Verdict) -> Difference {
-        Difference {
-            seconds: other.seconds - this.seconds,
-            peak: other.peak - this.peak,
-            sent: other.sent - this.sent,
-        }
+        Difference { seconds: other.seconds - this.seconds, peak: other.peak - this.peak, sent: other.sent - this.sent }
     }
 }
 
@@ -245,9 +241,8 @@ impl Candidate {
     /// The program with these annotations, ready to be compiled. Its calls are inlined if something inside it is annotated.
     pub fn module(&self) -> Module {
         let view = &self.problem.whole;
-        let inside = (0..view.members.len()).any(|s| {
-            !view.members[s].values.is_empty() && self.problem.space.sharding(&self.assignment, s).is_some()
-        });
+        let inside = (0..view.members.len())
+            .any(|s| !view.members[s].values.is_empty() && self.problem.space.sharding(&self.assignment, s).is_some());
         let written = &self.program.written;
         let has_other = written.entry().is_none_or(|func| {
             let count = written.func_type(func).inputs.len();
@@ -327,7 +322,8 @@ impl Candidate {
         if is_changed && !is_over() {
             each = self.without_each(&is_over);
         }
-        let kept: Vec<(usize, Option<Planned>)> = each.into_iter().filter(|(s, _)| self.without(*s).is_some()).collect();
+        let kept: Vec<(usize, Option<Planned>)> =
+            each.into_iter().filter(|(s, _)| self.without(*s).is_some()).collect();
         self.reasons = kept.into_iter().filter_map(|(s, other)| self.reason(s, other)).collect();
     }
 
@@ -335,9 +331,8 @@ impl Candidate {
     fn without_each(&self, is_over: &(impl Fn() -> bool + Sync)) -> Vec<(usize, Option<Planned>)> {
         let sites = 0..self.problem.space.sites.len();
         let without: Vec<(usize, Assignment)> = sites.filter_map(|s| Some((s, self.without(s)?))).collect();
-        let plan = |(s, assignment): &(usize, Assignment)| {
-            (!is_over()).then(|| (*s, self.planned(assignment, self.results)))
-        };
+        let plan =
+            |(s, assignment): &(usize, Assignment)| (!is_over()).then(|| (*s, self.planned(assignment, self.results)));
         in_parallel(&without, plan).into_iter().flatten().collect()
     }
 
@@ -384,7 +379,8 @@ impl Candidate {
     /// What is decided, site by site, for messages.
     pub fn choices(&self) -> Vec<(String, Vec<Choice>)> {
         let space = &self.problem.space;
-        let all = (0..space.sites.len()).map(|s| (space.sites[s].name.clone(), space.choices(&self.assignment, s).to_vec()));
+        let all =
+            (0..space.sites.len()).map(|s| (space.sites[s].name.clone(), space.choices(&self.assignment, s).to_vec()));
         all.collect()
     }
 }

@@ -189,7 +189,8 @@ impl<'a> Planner<'a> {
             model_gap,
             seconds: 0.0,
         };
-        let deadline = self.seconds.is_finite().then(|| started + Duration::from_secs_f64(self.seconds.clamp(0.0, 1e9)));
+        let deadline =
+            self.seconds.is_finite().then(|| started + Duration::from_secs_f64(self.seconds.clamp(0.0, 1e9)));
         found.candidates[0].minimize(deadline);
         found.seconds = started.elapsed().as_secs_f64();
         Ok(found)
@@ -254,9 +255,9 @@ impl<'a> Planner<'a> {
         let best_score = judged[0].1.score(&program.limits);
         let evaluations = evaluator.evaluations;
         let feasible = judged.into_iter().filter(|(_, j)| j.is_feasible(&program.limits));
-        let candidates = feasible.take(self.top).map(|(assignment, j)| {
-            Candidate::new(program.clone(), problem.clone(), assignment, j.verdict)
-        });
+        let candidates = feasible
+            .take(self.top)
+            .map(|(assignment, j)| Candidate::new(program.clone(), problem.clone(), assignment, j.verdict));
         Ok(Outcome {
             candidates: candidates.collect(),
             is_exhaustive: searched.is_exhaustive,

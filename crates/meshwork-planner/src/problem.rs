@@ -200,7 +200,14 @@ struct Given {
 }
 
 /// What may be chosen for `site` along each axis.
-fn domains(site: &Site, members: &Members, mesh: &Mesh, is_fixed: bool, even_only: bool, given: &Given) -> Vec<Vec<Choice>> {
+fn domains(
+    site: &Site,
+    members: &Members,
+    mesh: &Mesh,
+    is_fixed: bool,
+    even_only: bool,
+    given: &Given,
+) -> Vec<Vec<Choice>> {
     let forbidden: Vec<&Forbidden> = members.arguments.iter().flat_map(|&i| &given.forbidden[i]).collect();
     let axes = mesh.axes().iter().map(|axis| {
         let mut domain = vec![Choice::Free];

@@ -107,7 +107,8 @@ fn candidate_json(candidate: &Candidate) -> Value {
                 "sharding": placed.sharding.to_string() })
     });
     let reasons = candidate.reasons().iter().map(|reason| {
-        let without = reason.without.map(|d| json!({ "seconds": d.seconds, "peak_bytes": d.peak, "sent_bytes": d.sent }));
+        let without =
+            reason.without.map(|d| json!({ "seconds": d.seconds, "peak_bytes": d.peak, "sent_bytes": d.sent }));
         json!({ "site": reason.site, "arrays": reason.names, "axes": axes(&reason.sharding), "without": without })
     });
     json!({

@@ -35,7 +35,11 @@ pub fn scale_batch(module: &Module, times: f64) -> Result<Module, PlannerError> 
         .ok_or_else(|| misfit("no argument has a batch dimension".into()))?;
     let scale = |extent: i64| {
         let scaled = extent as f64 * times;
-        if scaled >= 1.0 && scaled.fract() == 0.0 { Ok(scaled as i64) } else { Err(misfit(format!("{extent} times {times} is no extent"))) }
+        if scaled >= 1.0 && scaled.fract() == 0.0 {
+            Ok(scaled as i64)
+        } else {
+            Err(misfit(format!("{extent} times {times} is no extent")))
+        }
     };
     let mut values: Vec<ValueId> = out.block(body).args().to_vec();
     let ops = out.ops_below(func, Walk::PreOrder);

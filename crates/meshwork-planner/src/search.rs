@@ -176,7 +176,9 @@ fn add_combined(pool: &mut Pool, evaluator: &mut Evaluator<'_>, sets: &[BTreeSet
         ranked.sort_by(|a, b| a.1.verdict.seconds.total_cmp(&b.1.verdict.seconds));
         ranked.truncate(PER_AXIS);
         let with = |a: &Assignment| {
-            std::iter::once(a.clone()).chain(ranked.iter().filter_map(|(b, _)| combine(space, a, b))).collect::<Vec<_>>()
+            std::iter::once(a.clone())
+                .chain(ranked.iter().filter_map(|(b, _)| combine(space, a, b)))
+                .collect::<Vec<_>>()
         };
         combined = combined.iter().flat_map(with).collect();
         combined.sort();

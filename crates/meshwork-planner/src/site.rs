@@ -135,8 +135,9 @@ pub fn taken_over(
     colours: &Colours,
 ) -> Vec<Option<usize>> {
     let alias = |i: usize| module.arg_attr(func, i, "tf.aliasing_output").and_then(Attr::as_int);
-    let donated: Vec<Option<usize>> =
-        (0..args.len()).map(|i| alias(i).and_then(|r| usize::try_from(r).ok()).filter(|&r| r < returned.len())).collect();
+    let donated: Vec<Option<usize>> = (0..args.len())
+        .map(|i| alias(i).and_then(|r| usize::try_from(r).ok()).filter(|&r| r < returned.len()))
+        .collect();
     if donated.iter().any(Option::is_some) {
         return donated;
     }
@@ -209,10 +210,8 @@ fn products(module: &Module, func: OpId, colours: &Colours) -> Vec<(String, Vec<
     let mut groups: BTreeMap<(String, Vec<usize>), Vec<ValueId>> = BTreeMap::new();
     for op in module.ops_below(func, Walk::PreOrder) {
         let data = module.op(op);
-        let is_product = matches!(
-            data.kind(),
-            OpKind::Contract(ContractOp::DotGeneral | ContractOp::Dot | ContractOp::Convolution)
-        );
+        let is_product =
+            matches!(data.kind(), OpKind::Contract(ContractOp::DotGeneral | ContractOp::Dot | ContractOp::Convolution));
         if let Some(&v) = data.results().first().filter(|v| is_product && module.ty(**v).rank().unwrap_or(0) > 1) {
             groups.entry((short_type(module.ty(v)), colours.of_value(v))).or_default().push(v);
         }

@@ -171,7 +171,8 @@ fn conflicting_constraints_are_named() {
     let (module, machine) = (mlp(4096, 256, 1024), machine());
     let planner = Planner::new(&module, &machine).mesh(Mesh::linear("x", 8).expect("a mesh")).evaluations(300);
     // x alone takes 4 MiB if it is whole; w1 has nothing to do with it.
-    let error = planner.fix("^x$", P![]).fix("w1$", P![_, "x"]).memory(8 << 20).search().err().expect("no plan").to_string();
+    let error =
+        planner.fix("^x$", P![]).fix("w1$", P![_, "x"]).memory(8 << 20).search().err().expect("no plan").to_string();
     assert!(error.contains("fix ^x$ P![]; memory 8.0 MiB"), "{error}");
     assert!(!error.contains("w1"), "{error}");
 }

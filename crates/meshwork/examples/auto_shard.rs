@@ -2,9 +2,9 @@
 //!
 //! `cargo run --release --example auto_shard` searches for at most 20 seconds.
 
+use meshwork::Machine;
 use meshwork::planner::judge;
 use meshwork::prelude::*;
-use meshwork::Machine;
 
 const BATCH: i64 = 16;
 const LENGTH: i64 = 32;

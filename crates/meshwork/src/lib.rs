@@ -187,6 +187,8 @@ mod book {
     mod ten_minutes {}
     #[doc = include_str!("../../../docs/sharding.md")]
     mod sharding {}
+    #[doc = include_str!("../../../docs/planner.md")]
+    mod planner {}
     #[doc = include_str!("../../../docs/stencils.md")]
     mod stencils {}
     #[doc = include_str!("../../../docs/gradients.md")]

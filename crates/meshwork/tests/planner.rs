@@ -83,10 +83,8 @@ fn gpt_loss(x: &Tensor, layers: &[(Tensor, Tensor, Tensor, Tensor)], head: &Tens
 type Layers = Vec<(Tensor, Tensor, Tensor, Tensor)>;
 
 fn gpt_step(x: Tensor, layers: Layers, head: Tensor) -> (Tensor, Layers, Tensor) {
-    let (value, (g, h)) = value_and_grad(
-        |(layers, head): (Layers, Tensor)| gpt_loss(&x, &layers, &head),
-        (layers.clone(), head.clone()),
-    );
+    let (value, (g, h)) =
+        value_and_grad(|(layers, head): (Layers, Tensor)| gpt_loss(&x, &layers, &head), (layers.clone(), head.clone()));
     let step = |p: &Tensor, g: &Tensor| p - 0.01 * g;
     let layers = layers
         .iter()
@@ -255,9 +253,9 @@ fn columns_rows_and_split_state_are_found_without_recipes() -> Result<(), Error>
     let mesh = Mesh::linear("data", 8)?;
     let whole_state = jit(mlp_step).on(&mesh).in_shardings([P!["data"], P![], P![]]).machine(machine());
     let limit = whole_state.plan((&x, &up, &down))?.peak.bytes - (1 << 20);
-    let lean = jit(mlp_step).on(&mesh).auto_with(&machine(), move |p| {
-        p.without_recipes().exhaustive_up_to(0).memory(limit).evaluations(EVALUATIONS)
-    });
+    let lean = jit(mlp_step)
+        .on(&mesh)
+        .auto_with(&machine(), move |p| p.without_recipes().exhaustive_up_to(0).memory(limit).evaluations(EVALUATIONS));
     let plan = lean.plan((&x, &up, &down))?;
     assert!(plan.peak.bytes <= limit);
     let split = |i: usize| plan.arguments[i].sharding.dim_axes().next().is_some();
