@@ -45,7 +45,7 @@ enum Command {
     Verify(verify::Args),
     Partition(partition::Args),
     Explain(explain::Args),
-    Plan(plan::Args),
+    Plan(Box<plan::Args>),
     WhatIf(what_if::Args),
     Explore(explore::Args),
     Why(why::Args),
