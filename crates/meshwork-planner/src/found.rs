@@ -126,7 +126,7 @@ pub struct Reason {
     pub names: Vec<String>,
     /// The annotation.
     pub sharding: Sharding,
-    /// The plan without it, less this plan; `None` if there is none without it.
+    /// The plan without it, less this plan; `None` if that was not planned, or cannot be.
     pub without: Option<Difference>,
 }
 
@@ -163,7 +163,7 @@ impl fmt::Display for Reason {
         write!(f, "{} {}: ", self.site, dims(&self.sharding))?;
         match &self.without {
             Some(difference) => write!(f, "without it {difference}"),
-            None => write!(f, "without it there is no plan"),
+            None => write!(f, "what the plan is without it is not known"),
         }
     }
 }
@@ -322,9 +322,9 @@ impl Candidate {
         if is_changed && !is_over() {
             each = self.without_each(&is_over);
         }
-        let kept: Vec<(usize, Option<Planned>)> =
-            each.into_iter().filter(|(s, _)| self.without(*s).is_some()).collect();
-        self.reasons = kept.into_iter().filter_map(|(s, other)| self.reason(s, other)).collect();
+        let known = |s: usize| each.iter().find(|(site, _)| *site == s).and_then(|(_, other)| other.clone());
+        let kept = (0..self.problem.space.sites.len()).filter(|&s| self.without(s).is_some());
+        self.reasons = kept.filter_map(|s| self.reason(s, known(s))).collect();
     }
 
     /// For each annotated site the plan without its annotation, `None` if there is none. Stops when time is over.

@@ -166,7 +166,8 @@ fn add_recipes(pool: &mut Pool, evaluator: &mut Evaluator<'_>, census: &Census) 
 
 fn add_combined(pool: &mut Pool, evaluator: &mut Evaluator<'_>, sets: &[BTreeSet<usize>]) {
     let space = evaluator.space;
-    let mut combined: Vec<Assignment> = vec![space.nothing()];
+    // With the sum of the ranks of its recipes: what is good alone is tried first together.
+    let mut combined: Vec<(usize, Assignment)> = vec![(0, space.nothing())];
     for axis in 0..space.axes() {
         let list = recipes(space, sets, axis);
         pool.add_all(evaluator, &list);
@@ -175,18 +176,16 @@ fn add_combined(pool: &mut Pool, evaluator: &mut Evaluator<'_>, sets: &[BTreeSet
             list.into_iter().zip(judged).filter_map(|(a, j)| Some((a, j?))).collect();
         ranked.sort_by(|a, b| a.1.verdict.seconds.total_cmp(&b.1.verdict.seconds));
         ranked.truncate(PER_AXIS);
-        let with = |a: &Assignment| {
-            std::iter::once(a.clone())
-                .chain(ranked.iter().filter_map(|(b, _)| combine(space, a, b)))
-                .collect::<Vec<_>>()
+        let with = |(rank, a): &(usize, Assignment)| {
+            let idle = std::iter::once((rank + PER_AXIS, a.clone()));
+            let both = ranked.iter().enumerate().filter_map(|(i, (b, _))| Some((rank + i, combine(space, a, b)?)));
+            idle.chain(both).collect::<Vec<_>>()
         };
         combined = combined.iter().flat_map(with).collect();
         combined.sort();
-        combined.dedup();
-        // What uses the most axes comes first.
-        combined.sort_by_key(|a| std::cmp::Reverse(axes_in_use(space, a)));
         combined.truncate(COMBINED);
     }
+    let combined: Vec<Assignment> = combined.into_iter().map(|(_, a)| a).collect();
     pool.add_all(evaluator, &combined);
 }
 
@@ -204,11 +203,6 @@ fn add_more(pool: &mut Pool, evaluator: &mut Evaluator<'_>) {
         more.extend(own);
     }
     pool.add_all(evaluator, &more);
-}
-
-fn axes_in_use(space: &Space, assignment: &[Choice]) -> usize {
-    let used = |axis: &usize| assignment.iter().skip(*axis).step_by(space.axes()).any(|c| matches!(c, Choice::Dim(_)));
-    (0..space.axes()).filter(used).count()
 }
 
 /// What is one decision away: one site along one axis; all sites of one colour; two axes exchanged.
