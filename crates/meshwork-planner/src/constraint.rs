@@ -175,5 +175,5 @@ pub fn parse_bytes(text: &str) -> Result<i64, PlannerError> {
         _ => return Err(wrong()),
     };
     let bytes = number * unit;
-    if bytes >= 1.0 && bytes < 9e18 { Ok(bytes as i64) } else { Err(wrong()) }
+    if (1.0..9e18).contains(&bytes) { Ok(bytes as i64) } else { Err(wrong()) }
 }

@@ -220,7 +220,7 @@ fn products(module: &Module, func: OpId, colours: &Colours) -> Vec<(String, Vec<
         let elements = module.ty(list[0]).as_tensor().and_then(|t| t.num_elements()).unwrap_or(0);
         elements as f64 * list.len() as f64
     };
-    let mut groups: Vec<((String, Vec<usize>), Vec<ValueId>)> = groups.into_iter().collect();
+    let mut groups: Vec<_> = groups.into_iter().collect();
     groups.sort_by(|a, b| bytes(&b.1).total_cmp(&bytes(&a.1)).then(a.1.cmp(&b.1)));
     groups.truncate(PRODUCTS);
     groups.into_iter().map(|((ty, _), list)| (format!("products {ty}"), list)).collect()
@@ -233,7 +233,7 @@ fn common_name<'n>(names: impl Iterator<Item = &'n str>) -> String {
     match (names.as_slice(), patterns.len()) {
         ([only], _) => only.to_string(),
         ([first, ..], 1) if first.starts_with("arg") => format!("{first} and {} more", names.len() - 1),
-        (_, 1) => patterns.into_iter().next().unwrap_or_default(),
+        (_, 1) if names[0].contains(char::is_alphabetic) => patterns.into_iter().next().unwrap_or_default(),
         ([first, rest @ ..], _) => format!("{first} and {} more", rest.len()),
         ([], _) => String::new(),
     }
