@@ -173,7 +173,7 @@ impl Splitter<'_> {
         }
         let rows = self.hide_ends(sort, received);
         let rows = self.sort_rows(sort.op, &sort.operands, &rows, &[])?;
-        Ok(rows.into_iter().zip(shapes).map(|(v, dims)| self.from_rows(v, sort.dim, &dims)).collect())
+        Ok(rows.into_iter().zip(shapes).map(|(v, dims)| self.rows_back(v, sort.dim, &dims)).collect())
     }
 
     /// A local value as rows along `dim`.
@@ -187,7 +187,7 @@ impl Splitter<'_> {
     }
 
     /// Rows along `dim` as a local value of these extents but for `dim`, which is as long as the rows.
-    pub(super) fn from_rows(&mut self, rows: ValueId, dim: usize, dims: &[i64]) -> ValueId {
+    pub(super) fn rows_back(&mut self, rows: ValueId, dim: usize, dims: &[i64]) -> ValueId {
         let rank = dims.len();
         let mut moved: Vec<i64> = (0..rank).filter(|&d| d != dim).map(|d| dims[d]).collect();
         moved.push(self.local.dims(rows)[1]);
