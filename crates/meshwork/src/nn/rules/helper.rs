@@ -75,7 +75,7 @@ impl MeshHelper {
     /// use meshwork::rules::{MeshHelper, TreePathRule};
     ///
     /// let helper = MeshHelper::new(&[("tp", None)], 2)?;
-    /// let rule = Rule::from(TreePathRule::new([("0", P![_, "tp"]), ("1", P!["tp"])])?);
+    /// let rule = Rule::from(TreePathRule::new([("^0", P![_, "tp"]), ("^1", P!["tp"])])?);
     /// let params = (Array::zeros([4, 8], F32), vec![Array::zeros([8, 4], F32)]);
     /// let placed = helper.match_rule_tree(&rule, &params)?;
     /// assert_eq!(placed.0.placement().unwrap().sharding.to_string(), r#"<mesh<["tp"=2]>, [{}, {"tp"}]>"#);

@@ -224,14 +224,14 @@ impl ShardedContext {
 
     /// What an input and its gradient need in the program of the scalar that `f` returns, read from its plan: reductions of values
     /// with the type of the input, in whatever order of dimensions, that the forward program does not have, and gathers of the input
-    /// before its use.
+    /// before its use. Where it is cheaper to gather the batch than to add up gradients, the plan does that, and there is no reduction.
     ///
     /// ```
     /// use meshwork::prelude::*;
     /// use meshwork::train::{Role, ShardedContext};
     ///
     /// let mut context = ShardedContext::new(&Mesh::linear("batch", 4)?);
-    /// context.input("x", [32, 128], F32, P!["batch"], Role::Activation)?;
+    /// context.input("x", [1024, 128], F32, P!["batch"], Role::Activation)?;
     /// context.input("w", [128, 64], F32, P![], Role::Weight)?;
     /// let pattern = context.planned_sync_pattern("w", |i| i["x"].matmul(&i["w"]).square().mean_all())?;
     /// assert_eq!(pattern.to_string(), "all-reduce sum over batch");
