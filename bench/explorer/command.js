@@ -86,7 +86,7 @@ function uncompared(binary, was, is, folder) {
   const [lock, page] = [path.join(folder, 'was.lock'), path.join(folder, 'is.html')];
   meshwork(binary, ['explain', was, '--write-lock', lock]);
   const said = meshwork(binary, ['explain', is, '--check', lock]);
-  const lines = said.err.split('\n').filter(l => /^ {2}[~+-] /.test(l)).map(l => l.trim());
+  const lines = said.err.split('\n').filter(l => /^ {2}[~+-] /.test(l)).map(l => l.slice(2));
   const bad = [];
   for (const other of [lock, was]) {
     const made = meshwork(binary, ['explore', is, '--against', other, '--out', page]);
