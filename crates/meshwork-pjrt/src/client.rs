@@ -40,9 +40,10 @@ impl OptionValue {
 }
 
 /// How arrays get to the devices and back.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Transfers {
     /// The plugin reads and writes the memory of arrays.
+    #[default]
     Direct,
     /// Large arrays go through pinned memory, where the plugin can pin some.
     Staged,
@@ -92,7 +93,7 @@ impl Client {
         plugin: &Arc<Plugin>,
         options: &[(String, OptionValue)],
         store: Option<Store>,
-        transfers: Option<Transfers>,
+        transfers: Transfers,
     ) -> Result<Arc<Client>, PjrtError> {
         let options: Vec<NamedValue> = options.iter().map(|(name, value)| named_value(name, value)).collect();
         let mut args = abi::ClientCreate { create_options: options.as_ptr(), num_options: options.len(), ..blank() };
@@ -125,9 +126,6 @@ impl Client {
         made.devices = own.iter().map(|&device| describe(plugin, device)).collect::<Result<_, _>>()?;
         made.devices.sort_by_key(|d| d.id);
         made.all_devices = call!(plugin, client_devices, abi::ClientDevices { client, ..blank() })?.num_devices;
-        // Where the device is the host, there is nothing to transfer.
-        let is_gpu = ["cuda", "rocm"].contains(&made.platform.as_str());
-        let transfers = transfers.unwrap_or(if is_gpu { Transfers::Staged } else { Transfers::Direct });
         if transfers == Transfers::Direct {
             let _ = made.staging.set(None);
         }

@@ -63,7 +63,7 @@ pub struct Opening {
     rewrites: Option<bool>,
     turns: u64,
     precision: Precision,
-    transfers: Option<Transfers>,
+    transfers: Transfers,
     cache: Option<PathBuf>,
 }
 
@@ -117,7 +117,7 @@ impl PjrtEngine {
             rewrites: None,
             turns: TURNS,
             precision: Precision::default(),
-            transfers: None,
+            transfers: Transfers::default(),
             cache: std::env::var_os("MESHWORK_PJRT_CACHE").map(PathBuf::from),
         }
     }
@@ -234,9 +234,9 @@ impl Opening {
         self
     }
 
-    /// How arrays get to the devices and back. Without this through pinned memory on GPUs, and only there.
+    /// How arrays get to the devices and back.
     pub fn transfers(mut self, transfers: Transfers) -> Opening {
-        self.transfers = Some(transfers);
+        self.transfers = transfers;
         self
     }
 

@@ -1,8 +1,8 @@
 //! Transfers through pinned memory: the device reads and writes it by itself, while the next piece is copied.
 //!
-//! A plugin that is given ordinary memory copies it through its own pinned memory piece by piece, one after the other. Here
-//! pieces that are mapped once go round, so that copies and transfers overlap. A plugin that cannot map memory has none of
-//! this, and transfers are made the ordinary way.
+//! Pieces that are mapped once go round, so that copies and transfers overlap: for plugins that are given ordinary memory and
+//! do not do the same by themselves, as CUDA's does since API 0.115. A plugin that cannot map memory has none of this, and
+//! transfers are made the ordinary way.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -61,6 +61,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     println!("{}: loss {first:.5} to {last:.5}, {:.4} ms a step", engine.name(), best * 1e3);
-    assert!(last < first, "the network learned nothing");
+    assert!(last < first, "the network learned nothing: {first} to {last}");
     Ok(())
 }

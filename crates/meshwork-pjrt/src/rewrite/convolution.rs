@@ -54,7 +54,7 @@ fn build(module: &mut Module, op: OpId, shape: &Shape) -> Result<ValueId, BuildE
         let weight = match &known {
             Some(numbers) => {
                 let place = place_in_kernel(&shape.numbers, b.ty(kernel).dims(), &at);
-                b.splat_bytes(&shape.out, shape.elem, &numbers.element(place).to_vec())?
+                b.splat_bytes(&shape.out, shape.elem, numbers.element(place))?
             }
             None => {
                 let mut start = vec![0; rank + 2];

@@ -68,7 +68,7 @@ fn part_of(module: &Module, block: BlockId, value: ValueId) -> Part {
             Some(Attr::Dense(dense)) if dense.splat_bytes().is_some() => Part::Splat(op),
             _ => Part::Whole,
         },
-        OpKind::Source(SourceOp::Iota) => data.int("iota_dimension").map_or(Part::Whole, |dim| Part::Index(dim)),
+        OpKind::Source(SourceOp::Iota) => data.int("iota_dimension").map_or(Part::Whole, Part::Index),
         kind if kind.is_elementwise() && data.parent() == Some(block) && data.results().len() == 1 => Part::Work(op),
         _ => Part::Whole,
     }
