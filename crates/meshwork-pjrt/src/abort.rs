@@ -24,7 +24,6 @@ pub(crate) fn entering(call: &'static str) {
 
 /// From now on, a process that a plugin aborts says so on standard error, with the call. A handler that somebody else has
 /// for aborts stays.
-#[cfg(unix)]
 pub(crate) fn explain() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

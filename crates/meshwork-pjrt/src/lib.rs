@@ -5,6 +5,7 @@
 
 #![deny(missing_docs)]
 
+#[cfg(unix)]
 mod abort;
 mod buffer;
 mod cache;

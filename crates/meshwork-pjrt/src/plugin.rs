@@ -13,6 +13,7 @@ use libloading::Library;
 use meshwork_pjrt_abi::{self as abi, Api, Args, Code, ErrorDestroy, ErrorGetCode, ErrorMessage, Slot};
 use thiserror::Error;
 
+#[cfg(unix)]
 use crate::abort;
 
 /// Why a plugin could not be used, or what it refused.
@@ -140,6 +141,7 @@ impl Plugin {
             let path = path.display().to_string();
             return Err(PjrtError::Version { path, major, minor, oldest: OLDEST });
         }
+        #[cfg(unix)]
         abort::explain();
         let plugin = Arc::new(Plugin { path, api });
         call!(plugin, plugin_initialize, blank())?;
@@ -159,6 +161,7 @@ impl Plugin {
 
     pub(crate) fn call<A: Args>(&self, slot: Slot<A>, name: &'static str, args: A) -> Result<A, PjrtError> {
         let slot = slot.ok_or(PjrtError::Missing(name))?;
+        #[cfg(unix)]
         abort::entering(name);
         let mut padded = Padded { args, rest: [0; 16] };
         let start = &raw mut padded;
