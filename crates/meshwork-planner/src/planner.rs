@@ -245,7 +245,8 @@ impl<'a> Planner<'a> {
         let mut evaluator = Evaluator::new(&problem.space, &problem.whole, &program.machine, &program.limits);
         (evaluator.deadline, evaluator.most) = (deadline, self.evaluations);
         let proposed = proposals(&problem, &program.machine, program.limits.memory, deadline);
-        let searched = search(&mut evaluator, &problem.census, &proposed.seeds, effort);
+        let given = if effort.seeds == Seeds::Recipes { &proposed.seeds[..] } else { &[] };
+        let searched = search(&mut evaluator, &problem.census, given, effort);
         let judged = searched.pool;
         if judged.is_empty() {
             let error = evaluator.first_error.unwrap_or_else(|| "no plan was made in the time given".into());

@@ -16,6 +16,9 @@ use crate::space::{Assignment, Choice};
 /// Shares of the memory that proposals are made for: the model does not see the copies that a real plan makes.
 const SHARES: [f64; 3] = [1.0, 0.85, 0.7];
 
+/// One in so many parts of the time is for proposals.
+const PART: u32 = 5;
+
 /// What the model proposes for a problem.
 #[derive(Default)]
 pub struct Proposed {
@@ -25,11 +28,13 @@ pub struct Proposed {
     pub gap: Option<f64>,
 }
 
-/// What the model proposes for a problem within so much memory, until the deadline.
+/// What the model proposes for a problem within so much memory. It takes at most a part of the time until the deadline.
 pub fn proposals(problem: &Problem, machine: &Machine, memory: Option<i64>, deadline: Option<Instant>) -> Proposed {
     let mut out = Proposed::default();
     let Ok(mut model) = Model::new(&problem.whole.module, &problem.space.mesh, machine) else { return out };
-    let stop = || deadline.is_some_and(|end| Instant::now() >= end);
+    let now = Instant::now();
+    let end = deadline.map(|deadline| now + deadline.saturating_duration_since(now) / PART);
+    let stop = || end.is_some_and(|end| Instant::now() >= end);
     let shares = if memory.is_some() { &SHARES[..] } else { &SHARES[..1] };
     for (i, share) in shares.iter().enumerate() {
         let limit = memory.map(|bytes| (bytes.max(0) as f64 * share) as u64);
