@@ -1,16 +1,12 @@
 //! Seeds from the model: what it proposes, as assignments of a space.
 
-use std::collections::HashMap;
 use std::time::Instant;
 
-use meshwork_ir::ValueId;
-use meshwork_mesh::Sharding;
 use meshwork_partition::Machine;
 
 use crate::model::{Model, Proposal};
 use crate::network::Effort;
 use crate::problem::Problem;
-use crate::site::SiteKind;
 use crate::space::{Assignment, Choice};
 
 /// Shares of the memory that proposals are made for: the model does not see the copies that a real plan makes.
@@ -52,20 +48,14 @@ pub fn proposals(problem: &Problem, machine: &Machine, memory: Option<i64>, dead
     out
 }
 
-/// A proposal as an assignment. Where an axis splits nothing, `rest` is chosen if it may be; if that is to leave it free, products
-/// are left free as well.
+/// A proposal as an assignment of the arguments; products inside follow from these. Where an axis splits nothing, `rest` is chosen
+/// if it may be.
 fn assignment(problem: &Problem, found: &Proposal, rest: Choice) -> Assignment {
     let space = &problem.space;
-    let products: HashMap<ValueId, &Sharding> = found.products.iter().map(|(v, sharding)| (*v, sharding)).collect();
     let mut out = space.nothing();
     for (s, members) in problem.whole.members.iter().enumerate() {
-        let product = space.sites[s].kind == SiteKind::Product;
-        let sharding = if product {
-            members.values.first().and_then(|v| products.get(v).copied()).filter(|_| rest != Choice::Free)
-        } else {
-            members.arguments.first().map(|&i| &found.arguments[i])
-        };
-        let Some(sharding) = sharding else { continue };
+        let Some(&first) = members.arguments.first() else { continue };
+        let sharding = &found.arguments[first];
         for (axis, own) in space.mesh.axes().iter().enumerate() {
             let dim = sharding.dims.iter().position(|d| d.axes.iter().any(|a| *a.name == *own.name));
             let wanted = dim.map_or(rest, |d| Choice::Dim(d as u8));
