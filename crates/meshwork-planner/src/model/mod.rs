@@ -113,6 +113,11 @@ impl Model {
     }
 }
 
+/// A class and the number of one of its results or operands.
+type Port = (usize, usize);
+/// Two classes, and what each pair of their labels costs.
+type Pair = ((usize, usize), Arc<[f64]>);
+
 struct Builder<'a> {
     module: &'a Module,
     mesh: &'a Mesh,
@@ -168,9 +173,9 @@ impl Builder<'_> {
     }
 
     /// What resharding between classes costs, for each pair of labels; within a class it is added to the costs of its labels.
-    fn pairs(&self, labels: &[Arc<Vec<Label>>], costs: &mut [Vec<f64>]) -> Vec<((usize, usize), Arc<[f64]>)> {
+    fn pairs(&self, labels: &[Arc<Vec<Label>>], costs: &mut [Vec<f64>]) -> Vec<Pair> {
         // How often each kind of flow occurs.
-        let mut often: HashMap<((usize, usize), (usize, usize)), (f64, ValueId)> = HashMap::new();
+        let mut often: HashMap<(Port, Port), (f64, ValueId)> = HashMap::new();
         for flow in &self.graph.flows {
             let key = ((self.classes[flow.from.0], flow.from.1), (self.classes[flow.to.0], flow.to.1));
             often.entry(key).or_insert((0.0, flow.value)).0 += flow.runs;
