@@ -135,7 +135,7 @@ fn work_is_done_while_a_late_process_is_waited_for() {
             let (memory, after) = (find("allocate", Activity::Allocating), find("fused neg", Activity::Computing));
             assert!(memory.bytes >= 4 * 100_000, "{memory:?}");
             assert!(start.end_ns <= dot.start_ns, "{:?}", profile.events);
-            let end = own().filter(|e| e.is_collective()).last().unwrap();
+            let end = own().rfind(|e| e.is_collective()).unwrap();
             assert!(dot.end_ns <= end.start_ns && end.end_ns <= after.start_ns, "{:?}", profile.events);
             let waited: u64 = own().filter(|e| e.activity == Activity::Waiting).map(|e| e.end_ns - e.start_ns).sum();
             if device == 0 {

@@ -101,10 +101,7 @@ fn no_other_way_is_quicker_on_the_machine_it_was_chosen_for() {
     let placements = [WHOLE, r#"[{"x"}, {}]"#, r#"[{}, {"x"}]"#, r#"[{"y"}, {"x"}]"#, r#"[{}, {"x", "y"}]"#];
     // From devices that compute next to nothing, for which the least arithmetic wins, to those for which only bytes count.
     let rates = [1e-6, 0.1, 2.0, 50.0, 1e9];
-    let machine = |teraflops: f64| Machine {
-        device: Device::new(teraflops, 1e12),
-        ..Machine::default()
-    };
+    let machine = |teraflops: f64| Machine { device: Device::new(teraflops, 1e12), ..Machine::default() };
     let mut different = 0;
     // Even splits only: what it takes to bring blocks of other lengths into place is estimated.
     for extents in [[8, 64, 8], [64, 8, 64], [16, 16, 16], [32, 16, 8], [256, 64, 256]] {

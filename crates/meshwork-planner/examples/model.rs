@@ -11,7 +11,9 @@ use meshwork_planner::{Model, parse_bytes};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let [file, mesh, rest @ ..] = args.as_slice() else { return Err("model FILE AXIS=N,.. [MACHINE [MEMORY…]]".into()) };
+    let [file, mesh, rest @ ..] = args.as_slice() else {
+        return Err("model FILE AXIS=N,.. [MACHINE [MEMORY…]]".into());
+    };
     let mut module = meshwork_ir::read(&std::fs::read(file)?)?;
     tuples::forward(&mut module);
     inline_all(&mut module);

@@ -91,20 +91,25 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert!(own.seconds <= expert.seconds);
 
     // Both run and learn the same.
-    let losses = |step: &dyn Fn(&Gpt<Array>) -> Result<(Array, Gpt<Array>), Error>| -> Result<Vec<f32>, Error> {
-        let mut state = start.clone();
-        let mut curve = vec![];
-        for _ in 0..5 {
-            let (value, next) = step(&state)?;
-            curve.push(value.item::<f32>()?);
-            state = next;
-        }
-        Ok(curve)
-    };
-    let a = losses(&|p| planned.call((p, &x, &y)))?;
-    let b = losses(&|p| by_hand.call((p, &x, &y)))?;
+    let a = losses(&start, |p| planned.call((p, &x, &y)))?;
+    let b = losses(&start, |p| by_hand.call((p, &x, &y)))?;
     println!("losses {a:.3?}");
     assert!(a.iter().zip(&b).all(|(a, b)| (a - b).abs() < 1e-3), "{a:?} planned, {b:?} by hand");
     assert!(a[4] < a[0]);
     Ok(())
+}
+
+/// The losses of five steps.
+fn losses(
+    start: &Gpt<Array>,
+    step: impl Fn(&Gpt<Array>) -> Result<(Array, Gpt<Array>), Error>,
+) -> Result<Vec<f32>, Error> {
+    let mut state = start.clone();
+    let mut curve = vec![];
+    for _ in 0..5 {
+        let (value, next) = step(&state)?;
+        curve.push(value.item::<f32>()?);
+        state = next;
+    }
+    Ok(curve)
 }

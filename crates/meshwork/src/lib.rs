@@ -136,9 +136,9 @@ pub use meshwork_ir::ElementType;
 pub use meshwork_ir::attr::DotDims;
 pub use meshwork_mesh::{Mesh, Picture, Reduction, Sharding, Split, Topology};
 pub use meshwork_partition::plan::{Machine, Simulation};
+pub use meshwork_partition::{Compiled, Contract, Plan};
 /// Searches for placements, under constraints; what [`auto`](Jit::auto) uses.
 pub use meshwork_planner as planner;
-pub use meshwork_partition::{Compiled, Contract, Plan};
 pub use meshwork_runtime::{
     Array, Engine, Evaluator as Reference, Executable, Fallback, Int, LoadError, MemoryUse, Placement, ProcessError,
     Profile, ReduceOp, RunError, Runtime, Shape, Shard,

@@ -6,7 +6,7 @@ const N: i64 = 2_000_003;
 
 /// Numbers of which some are equal.
 fn numbers() -> Array {
-    Array::from_fn([N], |i| ((i[0] as i64 * 7919) % 90_021) as f32 / 16.0 - 1000.0)
+    Array::from_fn([N], |i| ((i[0] * 7919) % 90_021) as f32 / 16.0 - 1000.0)
 }
 
 /// `f` gives on eight devices what it gives on one, and sends less than `share` of what gathering the line would.

@@ -150,7 +150,9 @@ impl Splitter<'_> {
         let brought: f64 = operands.iter().map(|&v| self.cost_to(v, layout)).sum();
         let slowness = self.atoms.slowness(&frame.atoms);
         let links = self.atoms.to_axes(&frame.atoms);
-        let latency = links.iter().map(|axis| self.machine.links.of(axis, self.atoms.mesh()).latency_us).fold(0.0, f64::max) * 1e-6;
+        let latency =
+            links.iter().map(|axis| self.machine.links.of(axis, self.atoms.mesh()).latency_us).fold(0.0, f64::max)
+                * 1e-6;
         let exchanges = 2.0 * rounds as f64 + 1.0 + operands.len() as f64;
         // Two sorts of the block, one before and one after.
         let work = 2.0 * elements * (frame.block.max(2) as f64).log2();
