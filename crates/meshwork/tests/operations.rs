@@ -41,7 +41,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
     ),
     ("Placement", &["ops/place.rs", "annotate.rs"]),
     ("Manual regions", &["manual/mod.rs", "manual/collective.rs"]),
-    ("The host", &["host.rs"]),
+    ("The host and other libraries", &["host.rs", "ops/custom_call.rs"]),
     ("Losses: `meshwork::losses`", &["nn/losses.rs"]),
     ("Attention: `meshwork::attention`, `meshwork::sequence`", &["nn/attention.rs", "nn/sequence.rs"]),
 ];

@@ -22,6 +22,10 @@ const FILES: [&str; 9] = [
 const OTHERS: &[(&str, &[&str])] = &[
     ("they are around the operations of every program", &["builtin.module", "func.return"]),
     (
+        "only programs that are split already have it; sort.rs has it, and the engine's all_ops on several devices",
+        &["meshwork.ragged_all_to_all"],
+    ),
+    (
         "calls and composites are inlined before anything is split; compile.rs and composites.rs have them",
         &["func.call", "stablehlo.composite", "sdy.named_computation"],
     ),

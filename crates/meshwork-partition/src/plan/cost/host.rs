@@ -65,7 +65,12 @@ impl Host {
             | CollectiveKind::RaggedAllToAll
             | CollectiveKind::Permute => operand,
         };
-        let rate = self.collectives.iter().find(|(kind, _)| *kind == c.kind.name()).map(|(_, rate)| rate);
+        // An exchange of pieces takes as long as one of blocks.
+        let name = match &c.kind {
+            CollectiveKind::RaggedAllToAll => CollectiveKind::AllToAll.name(),
+            kind => kind.name(),
+        };
+        let rate = self.collectives.iter().find(|(kind, _)| *kind == name).map(|(_, rate)| rate);
         rate.map_or(0.0, |r| r.microseconds * 1e-6 + operand / (r.read * 1e9) + result / (r.write * 1e9))
     }
 }
