@@ -38,7 +38,7 @@ impl<A, F: Function<A>> Jit<F, A> {
     ///
     /// let mesh = Mesh::linear("x", 4)?;
     /// let product = jit(|x: Tensor, w: Tensor| x.matmul(&w).tanh()).on(&mesh).auto(&Machine::default());
-    /// let (x, w) = (Array::ones([4096, 64], F32), Array::zeros([64, 64], F32));
+    /// let (x, w) = (Array::full([4096, 64], 1.0f32), Array::zeros([64, 64], F32));
     /// // The rows of x are split: nothing is sent.
     /// assert_eq!(product.plan((&x, &w))?.wire_bytes(), 0.0);
     /// assert_eq!(product.call((&x, &w))?.shape(), [4096, 64]);
@@ -58,7 +58,7 @@ impl<A, F: Function<A>> Jit<F, A> {
     /// let product = jit(|x: Tensor, w: Tensor| x.matmul(&w)).on(&mesh);
     /// // x may not be split: the columns of w are.
     /// let product = product.auto_with(&Machine::default(), |planner| planner.fix("^0$", P![]).evaluations(100));
-    /// let (x, w) = (Array::ones([256, 64], F32), Array::zeros([64, 4096], F32));
+    /// let (x, w) = (Array::full([256, 64], 1.0f32), Array::zeros([64, 4096], F32));
     /// let found = product.search((&x, &w))?;
     /// println!("{}", found.text());
     /// assert_eq!(found.why("^1$").expect("a pattern").lines().count(), 1);
