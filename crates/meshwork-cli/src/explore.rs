@@ -10,7 +10,7 @@ use meshwork_mesh::Mesh;
 use meshwork_partition::{Causes, CompileOptions, DEFAULT_COMBINE_BYTES, Lock};
 
 use crate::fail::Failure;
-use crate::machine::MachineArgs;
+use crate::machine::{MachineArgs, parse_mesh};
 use crate::source::{Source, write_text};
 
 /// Write a page that shows a program, its shardings, its plan and a run
@@ -31,7 +31,7 @@ pub struct Args {
     #[arg(long, value_name = "LOCK|FILE")]
     against: Option<String>,
     /// Show what the program would cost on another mesh, with the axes that it names; may be given several times
-    #[arg(long, value_name = "AXIS=N,..", value_parser = mesh_option)]
+    #[arg(long, value_name = "AXIS=N,..", value_parser = parse_mesh)]
     what_if: Vec<Mesh>,
     /// Show a measured run: a trace for Chrome or Perfetto, as `meshwork run --profile` writes
     #[arg(long, value_name = "TRACE")]
@@ -94,17 +94,6 @@ pub fn main(args: &Args) -> Result<(), Failure> {
 
 fn mesh_name(mesh: &Mesh) -> String {
     mesh.axes().iter().map(|a| format!("{}={}", a.name, a.size)).collect::<Vec<_>>().join(",")
-}
-
-/// A mesh as `data=8,model=2`.
-fn mesh_option(text: &str) -> Result<Mesh, String> {
-    let axis = |part: &str| {
-        let (name, size) = part.split_once('=')?;
-        Some((name.trim().to_string(), size.trim().parse::<i64>().ok().filter(|&n| n > 0)?))
-    };
-    let axes: Option<Vec<(String, i64)>> = text.split(',').map(axis).collect();
-    let axes = axes.ok_or_else(|| format!("'{text}' is not a list of axes, as data=8,model=2"))?;
-    Mesh::new(axes).map_err(|e| e.to_string())
 }
 
 /// The program on another mesh, compiled.

@@ -1,5 +1,6 @@
 //! Options that say what a program is to run on.
 
+use meshwork_mesh::Mesh;
 use meshwork_partition::plan::{Device, Link, MACHINES, Machine};
 use meshwork_partition::{Algorithm, Algorithms, Use};
 
@@ -60,6 +61,17 @@ impl MachineArgs {
 fn read(path: &str, hint: &str) -> Result<Machine, Failure> {
     let text = std::fs::read_to_string(path).map_err(|e| Failure::error(format!("cannot read {path}: {e}{hint}")))?;
     text.parse().map_err(|e| Failure::error(format!("{path}: {e}")))
+}
+
+/// A mesh from its axes: `data=8,model=2`.
+pub fn parse_mesh(text: &str) -> Result<Mesh, String> {
+    let axis = |part: &str| {
+        let (name, size) = part.split_once('=')?;
+        Some((name.trim().to_string(), size.trim().parse::<i64>().ok().filter(|&n| n > 0)?))
+    };
+    let axes: Option<Vec<(String, i64)>> = text.split(',').map(axis).collect();
+    let axes = axes.ok_or_else(|| format!("'{text}' is not a list of axes, as data=8,model=2"))?;
+    Mesh::new(axes).map_err(|e| e.to_string())
 }
 
 fn parse_link(text: &str) -> Result<(Option<String>, Link), String> {

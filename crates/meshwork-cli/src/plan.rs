@@ -7,7 +7,7 @@ use meshwork_partition::{Contract, Lock};
 use meshwork_planner::{Constraint, Planner, PlannerError, parse_bytes};
 
 use crate::fail::Failure;
-use crate::machine::MachineArgs;
+use crate::machine::{MachineArgs, parse_mesh};
 use crate::source::{Source, write_text};
 
 /// Search for the shardings of a program
@@ -169,16 +169,6 @@ fn failure(error: PlannerError) -> Failure {
         PlannerError::Infeasible { .. } => Failure::check(error.to_string()),
         _ => Failure::error(error.to_string()),
     }
-}
-
-/// `data=2,model=4`.
-pub fn parse_mesh(text: &str) -> Result<Mesh, String> {
-    let wrong = || format!("'{text}' is not AXIS=N,.., as data=2,model=4");
-    let axes = text.split(',').map(|axis| {
-        let (name, size) = axis.split_once('=').ok_or_else(wrong)?;
-        Ok((name.trim().to_string(), size.trim().parse::<i64>().map_err(|_| wrong())?))
-    });
-    Mesh::new(axes.collect::<Result<Vec<_>, String>>()?).map_err(|e| e.to_string())
 }
 
 fn bytes(text: &str) -> Result<i64, String> {

@@ -8,8 +8,7 @@ use meshwork_planner::{Case, Difference, Outcome, mesh_text, verdict_json, verdi
 use serde_json::json;
 
 use crate::fail::Failure;
-use crate::machine::MachineArgs;
-use crate::plan::parse_mesh;
+use crate::machine::{MachineArgs, parse_mesh};
 use crate::source::{Source, write_text};
 
 /// Show what a program would cost on another mesh or machine, or with another batch
@@ -34,7 +33,7 @@ pub struct Args {
     mesh: Option<Mesh>,
     #[command(flatten)]
     machine: MachineArgs,
-    /// A batch so many times as large, as 2x or 0.5x
+    /// Scale the batch by this factor, as 2x or 0.5x
     #[arg(long, value_name = "Nx", value_parser = parse_times)]
     batch: Option<f64>,
     /// Show what differs from a lock file

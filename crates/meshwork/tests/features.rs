@@ -586,7 +586,7 @@ fn every_dependency_is_in_the_cache_key() {
     // Other elements are not another program.
     f.call((&vec![Array::full([4, 4], 1.0f32)], &Static(2))).unwrap();
     assert_eq!(f.cached(), calls.len());
-    // An option that is given later begins anew.
+    // An option that is given later starts a new cache.
     assert_eq!(f.single_device().cached(), 0);
 }
 

@@ -57,7 +57,7 @@ impl State {
         state
     }
 
-    /// The cost, summed up anew.
+    /// The cost, recomputed from scratch.
     fn total(&self, core: &Core) -> f64 {
         let mut cost = 0.0;
         for node in 0..core.len() {

@@ -1,7 +1,7 @@
 //! L-BFGS: minimization of a smooth function by gradients and what their changes tell about its curvature.
 //!
 //! The direction comes from the last few steps by the two-loop recursion (Nocedal, 1980). The step along it fulfils the weak Wolfe
-//! conditions, found by doubling and bisection (Lewis and Overton, 2013), so that every step tells of positive curvature. All of it is
+//! conditions, found by doubling and bisection (Lewis and Overton, 2013), so that every step has positive curvature. All of it is
 //! one loop of the program.
 
 use crate::ElementType::{self, F32, F64, I32};
