@@ -294,7 +294,12 @@ fn split_placed(
     let atoms = Atoms::cut(&mesh, &options.machine.links, cuts(placed, &mesh));
     let split = split_function(placed, func, &atoms, &options.machine, &options.algorithms)?;
     let (mut local, mut collectives) = (split.module, split.collectives);
-    collective::optimize::optimize(&mut local, &mut collectives, options.combine_bytes);
+    collective::optimize::optimize(
+        &mut local,
+        &mut collectives,
+        options.combine_bytes,
+        options.machine.device.capacity,
+    );
     if mesh.device_count() > MAX_LISTED && !collectives.is_empty() {
         let what = format!(
             "mesh @{name} has {} devices; collectives, which list them all, are written for at most {MAX_LISTED}",

@@ -257,6 +257,12 @@ impl Candidate {
         annotate(&View { module, members }, &self.problem.space, &self.assignment, self.results)
     }
 
+    /// The machine that it was planned for, with no more memory than plans may need: compiled for that, the program needs
+    /// what was planned.
+    pub fn machine(&self) -> &Machine {
+        &self.program.machine
+    }
+
     /// The plan.
     pub fn plan(&self) -> Result<Plan, CompileError> {
         Ok(plan_of(&self.module(), &self.program.machine)?.1)

@@ -199,7 +199,13 @@ impl<'a> Planner<'a> {
     fn attempt(&self, constraints: &[Constraint], started: Instant, seconds: f64) -> Result<Outcome, PlannerError> {
         let base = Base::of(self.module, self.annotated)?;
         let limits = limits(constraints);
-        let program = Arc::new(Program { written: self.module.clone(), machine: self.machine.clone(), limits });
+        // What is gathered is kept as far as the memory that is allowed has room for it.
+        let mut machine = self.machine.clone();
+        if let Some(memory) = limits.memory {
+            let allowed = memory as f64;
+            machine.device.capacity = Some(machine.device.capacity.map_or(allowed, |has| has.min(allowed)));
+        }
+        let program = Arc::new(Program { written: self.module.clone(), machine, limits });
         let choices = match (&self.mesh, self.devices) {
             (Some(mesh), _) => vec![mesh.clone()],
             (None, Some(devices)) => meshes(devices)?,

@@ -94,9 +94,9 @@ impl Lowered {
         module
     }
 
-    /// The same with other placements in the program.
-    pub(crate) fn with_module(self, module: Module) -> Lowered {
-        Lowered::new(module, self.mesh, self.names, self.donated, self.machine)
+    /// The same with other placements in the program, for this machine.
+    pub(crate) fn planned(self, module: Module, machine: Machine) -> Lowered {
+        Lowered::new(module, self.mesh, self.names, self.donated, machine)
     }
 
     /// The arguments whose memory the caller gives away, by number.

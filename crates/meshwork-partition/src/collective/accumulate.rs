@@ -57,16 +57,22 @@ fn moved(module: &Module, c: &mut Collective, emitted: OpId) {
     let growth = bytes as f64 / c.operand_bytes.max(1) as f64;
     c.wire_bytes *= growth;
     c.origins.iter_mut().for_each(|origin| origin.wire_bytes *= growth);
-    (c.emitted, c.operand_bytes, c.times, c.times_unknown) = (emitted, bytes, 1, false);
-    let mut at = emitted;
-    while let Some(parent) = module.parent_op(at) {
-        if module.op(parent).kind() == OpKind::Control(ControlOp::While) {
-            let rounds = trip_count(module, parent);
-            c.times *= rounds.unwrap_or(1);
-            c.times_unknown |= rounds.is_none();
+    (c.emitted, c.operand_bytes) = (emitted, bytes);
+    (c.times, c.times_unknown) = runs(module, module.parent_op(emitted));
+}
+
+/// How often what stands in a region of `around` runs, and whether that is not known.
+pub(super) fn runs(module: &Module, around: Option<OpId>) -> (i64, bool) {
+    let (mut times, mut unknown, mut at) = (1, false, around);
+    while let Some(op) = at {
+        if module.op(op).kind() == OpKind::Control(ControlOp::While) {
+            let rounds = trip_count(module, op);
+            times *= rounds.unwrap_or(1);
+            unknown |= rounds.is_none();
         }
-        at = parent;
+        at = module.parent_op(op);
     }
+    (times, unknown)
 }
 
 /// What a loop adds to a value in each round.

@@ -2,7 +2,11 @@
 
 mod accumulate;
 mod combine;
+mod gathers;
+mod linear;
 pub(crate) mod optimize;
+mod repeat;
+mod sums;
 
 use std::borrow::Cow;
 

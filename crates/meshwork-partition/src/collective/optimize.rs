@@ -1,5 +1,6 @@
-//! Fewer collectives for the same result: equal ones are shared, unused ones removed, sums that loops add up are reduced
-//! after them (`accumulate.rs`), small ones combined (`combine.rs`).
+//! Fewer collectives for the same result: equal ones are shared, unused ones removed, reductions that are added up are one
+//! (`sums.rs`), sums that loops add up are reduced after them (`accumulate.rs`), what loops gather part by part is gathered
+//! once (`gathers.rs`), small ones combined (`combine.rs`). Where memory has no room, gathers are repeated (`repeat.rs`).
 //!
 //! Works on the per-device program before device lists are written, so that it does not depend on the number of
 //! devices. All devices run the same program, so any change that keeps what each value depends on keeps the result.
@@ -10,10 +11,14 @@ use meshwork_ir::{BlockId, Module, OpId, OpKind, Type, ValueId};
 
 use crate::collective::accumulate::reduce_after_loops;
 use crate::collective::combine::combine;
+use crate::collective::gathers::gather_once;
+use crate::collective::repeat::repeat_gathers;
+use crate::collective::sums::reduce_sums;
 use crate::collective::{Collective, Peers};
 
-/// Optimizes `module`, whose collectives are `collectives`, and keeps the list up to date.
-pub fn optimize(module: &mut Module, collectives: &mut Vec<Collective>, combine_bytes: i64) {
+/// Optimizes `module`, whose collectives are `collectives`, and keeps the list up to date. `room` is how many bytes of
+/// memory a device has, if that is known.
+pub fn optimize(module: &mut Module, collectives: &mut Vec<Collective>, combine_bytes: i64, room: Option<f64>) {
     let by_op: HashMap<OpId, usize> = collectives.iter().enumerate().map(|(i, c)| (c.emitted, i)).collect();
     let blocks: Vec<BlockId> = blocks_with(module, &by_op);
     for &block in &blocks {
@@ -21,7 +26,16 @@ pub fn optimize(module: &mut Module, collectives: &mut Vec<Collective>, combine_
     }
     remove_unused(module, collectives);
     collectives.retain(|c| !module.is_erased(c.emitted));
+    reduce_sums(module, collectives);
+    collectives.retain(|c| !module.is_erased(c.emitted));
     reduce_after_loops(module, collectives);
+    gather_once(module, collectives, room);
+    collectives.retain(|c| !module.is_erased(c.emitted));
+    if let Some(room) = room {
+        repeat_gathers(module, collectives, room);
+        remove_unused(module, collectives);
+        collectives.retain(|c| !module.is_erased(c.emitted));
+    }
     let by_op: HashMap<OpId, usize> = collectives.iter().enumerate().map(|(i, c)| (c.emitted, i)).collect();
     for block in blocks_with(module, &by_op) {
         combine(module, block, collectives, &by_op, combine_bytes);
@@ -122,7 +136,7 @@ mod tests {
                 Collective { kind, peers, operand_bytes, wire_bytes, times, times_unknown, emitted, origins };
             collectives.push(collective);
         }
-        optimize(&mut module, &mut collectives, limit);
+        optimize(&mut module, &mut collectives, limit, None);
         assert_eq!(meshwork_ir::verify::verify(&module), [], "{}", text::print(&module));
         (module, collectives)
     }

@@ -45,16 +45,22 @@ pub fn type_bytes(ty: &Type) -> i64 {
 
 /// The peak of function `func`.
 pub fn peak(module: &Module, func: OpId) -> Peak {
-    let Some(body) = module.body_of(func, 0) else { return Peak::default() };
+    let Some((bytes, at, alive)) = alive_at_peak(module, func) else { return Peak::default() };
+    let mut alive: Vec<Alive> = alive.into_iter().map(|v| describe(module, v)).collect();
+    alive.sort_by(|a, b| (b.bytes, &a.from).cmp(&(a.bytes, &b.from)));
+    Peak { bytes, at: name_of(module, at), alive }
+}
+
+/// The most bytes that function `func` needs at once, the operation at which it does, and the values alive then.
+pub(crate) fn alive_at_peak(module: &Module, func: OpId) -> Option<(i64, OpId, Vec<ValueId>)> {
+    let body = module.body_of(func, 0)?;
     let args = module.block(body).args();
     let mut counter = Counter { bytes: args.iter().map(|&v| bytes_of(module, v)).sum(), most: 0, at: None };
     visit(module, body, &mut counter);
-    let Some(at) = counter.at else { return Peak::default() };
+    let at = counter.at?;
     let mut lister = Lister { target: at, alive: args.iter().copied().collect(), found: vec![] };
     visit(module, body, &mut lister);
-    let mut alive: Vec<Alive> = lister.found.into_iter().map(|v| describe(module, v)).collect();
-    alive.sort_by(|a, b| (b.bytes, &a.from).cmp(&(a.bytes, &b.from)));
-    Peak { bytes: counter.most, at: name_of(module, at), alive }
+    Some((counter.most, at, lister.found))
 }
 
 fn bytes_of(module: &Module, v: ValueId) -> i64 {

@@ -128,7 +128,8 @@ impl<A, F: Function<A>> Jit<F, A> {
             return Err(JitError::NoMesh { options: "auto needs" }.into());
         }
         let found = auto.search(&lowered.named())?;
-        Ok((lowered.with_module(found.best().module()), out))
+        let best = found.best();
+        Ok((lowered.planned(best.module(), best.machine().clone()), out))
     }
 
     /// The program with the placements that it is given.
