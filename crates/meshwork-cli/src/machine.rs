@@ -21,7 +21,8 @@ pub struct MachineArgs {
     /// 10¹² operations and 10⁹ bytes of memory per second of a device [default: 2,200]
     #[arg(long, value_name = "TFLOPS,GBPS", value_parser = parse_device)]
     device: Option<Device>,
-    /// Do without these algorithms for split dimensions: distributed-sort, distributed-fft
+    /// Do without these algorithms for split dimensions: distributed-sort, distributed-fft, distributed-cholesky,
+    /// distributed-triangular-solve
     #[arg(long, value_name = "ALGORITHM,..", value_delimiter = ',')]
     without: Vec<Algorithm>,
 }

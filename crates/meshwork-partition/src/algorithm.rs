@@ -12,17 +12,23 @@ pub enum Algorithm {
     Sort,
     /// Fourier transforms along a split dimension: as a matrix, first its columns, then its rows.
     Fft,
+    /// Cholesky factorizations of matrices that are split along a side: panels of columns go round.
+    Cholesky,
+    /// Triangular systems whose equations are split: devices solve for their unknowns in turn.
+    TriangularSolve,
 }
 
 impl Algorithm {
     /// All of them.
-    pub const ALL: [Algorithm; 2] = [Algorithm::Sort, Algorithm::Fft];
+    pub const ALL: [Algorithm; 4] = [Algorithm::Sort, Algorithm::Fft, Algorithm::Cholesky, Algorithm::TriangularSolve];
 
     /// The name in options and plans.
     pub fn name(self) -> &'static str {
         match self {
             Algorithm::Sort => "distributed-sort",
             Algorithm::Fft => "distributed-fft",
+            Algorithm::Cholesky => "distributed-cholesky",
+            Algorithm::TriangularSolve => "distributed-triangular-solve",
         }
     }
 }

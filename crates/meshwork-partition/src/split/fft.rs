@@ -2,9 +2,10 @@
 //!
 //! A transform of several dimensions is one of each in turn, so only one has to be whole at a time, and the split moves
 //! between dimensions by all-to-alls. A dimension that has nowhere to move its split to is transformed across shards: as
-//! a matrix of p rows on p devices, first along the columns, then along the rows, in three exchanges. Real numbers are
-//! sent as such in the first; of their transform the first half is kept, where it stands. A transform to real numbers
-//! starts from that half, doubled, and sends real numbers in the last exchange.
+//! a matrix whose rows are split, first along the columns, then along the rows, in three exchanges. Any length that has
+//! two factors is such a matrix; the best one has about as many rows and columns as devices divide. Real numbers are
+//! sent as such in the first exchange; of their transform the first half is kept, where it stands. A transform to real
+//! numbers starts from that half, doubled, and sends real numbers in the last exchange.
 
 use meshwork_ir::op::{BinaryOp, LinalgOp, MixedOp, MovementOp, UnaryOp};
 use meshwork_ir::{Attr, Direction, ElementType, OpId, OpKind, Type, ValueId};
@@ -68,9 +69,59 @@ struct Step {
     length: i64,
     /// The layout it is done in.
     layout: Layout,
-    /// Whether the dimension stays split.
-    across: bool,
+    /// As which matrix the dimension is transformed, if it stays split.
+    across: Option<Grid>,
 }
+
+/// A line of elements as a matrix, row after row, whose rows are split over devices, and then its columns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Grid {
+    rows: i64,
+    columns: i64,
+    devices: i64,
+}
+
+impl Grid {
+    /// The matrices that a line of `n` elements can be for as many devices, those that exchange least first.
+    fn all(n: i64, devices: i64) -> Vec<Grid> {
+        let mut out: Vec<Grid> = vec![];
+        let mut small = 2;
+        while small * small <= n {
+            if n % small == 0 {
+                out.push(Grid { rows: small, columns: n / small, devices });
+                out.push(Grid { rows: n / small, columns: small, devices });
+            }
+            small += 1;
+        }
+        // Even shares of rows leave the elements where they are before, even shares of columns after.
+        out.sort_by_key(|g| (g.sent(), (g.rows % devices != 0) as u8 + (g.columns % devices != 0) as u8, g.rows));
+        out.dedup();
+        out
+    }
+
+    /// Rows of a device.
+    fn own_rows(&self) -> i64 {
+        (self.rows + self.devices - 1) / self.devices
+    }
+
+    /// Columns of a device.
+    fn own_columns(&self) -> i64 {
+        (self.columns + self.devices - 1) / self.devices
+    }
+
+    /// Elements that a device sends in an exchange.
+    fn sent(&self) -> i64 {
+        (self.devices - 1) * self.own_rows() * self.own_columns()
+    }
+
+    /// The same with rows for columns.
+    fn turned(self) -> Grid {
+        Grid { rows: self.columns, columns: self.rows, ..self }
+    }
+}
+
+/// Matrices that are tried for a dimension, at most.
+const MOST_GRIDS: usize = 3;
 
 /// A transform being planned.
 struct Plan {
@@ -106,10 +157,10 @@ impl Splitter<'_> {
             plan.best
         };
         let Some((sent, steps)) = best(across) else { return self.generic(op) };
-        let other = if steps.iter().any(|s| s.across) { best(Use::Never).map(|b| b.0) } else { None };
+        let other = if steps.iter().any(|s| s.across.is_some()) { best(Use::Never).map(|b| b.0) } else { None };
         let mut form: Option<Form> = None;
         for step in steps {
-            self.reason = if step.across {
+            self.reason = if step.across.is_some() {
                 let less = other.map_or(String::new(), |other| {
                     format!(" ({} sent; bringing it together would send {})", human_bytes(sent), human_bytes(other))
                 });
@@ -118,6 +169,9 @@ impl Splitter<'_> {
                     Algorithm::Fft,
                     step.dim
                 )
+            } else if step.length > 3 && Grid::all(step.length, 1).is_empty() && across != Use::Never {
+                let (dim, n) = (step.dim, step.length);
+                format!("the transform needs dimension {dim} whole: {n} is prime, so it cannot go across shards")
             } else {
                 format!("the transform needs dimension {} whole", step.dim)
             }
@@ -126,10 +180,9 @@ impl Splitter<'_> {
                 None => Form { value: self.get(operand, &step.layout)?, layout: step.layout.clone() },
                 Some(form) => self.reshard(form, &step.layout, &step.extents),
             };
-            form = Some(if step.across {
-                Form { value: self.transform_across(value, &step), layout }
-            } else {
-                self.transform_dim(value, layout, &step, last.1)
+            form = Some(match step.across {
+                Some(grid) => self.transform_across(value, layout, &step, grid),
+                None => self.transform_dim(value, layout, &step, last.1),
             });
         }
         if let Some(form) = form {
@@ -168,18 +221,19 @@ impl Splitter<'_> {
             } else {
                 self.paths.cost(at, &layout, &extents, self.atoms) * bytes
             };
-            if across {
-                let p = self.atoms.product(&layout.dims[dim].atoms) as f64;
+            let mut after = layout.clone();
+            if let Some(grid) = across {
                 // One exchange of three is of real numbers, half as long as complex ones.
-                let sent = match kind {
+                let exchanges = match kind {
                     Kind::Forward | Kind::Inverse => 3.0,
                     Kind::FromReal => 5.0,
                     Kind::ToReal => 2.5,
                 };
-                cost += sent * (p - 1.0) / p * layout.local_elements() as f64 * bytes;
-            }
-            let mut after = layout.clone();
-            if dim + 1 == rank && !across {
+                let lines = layout.local_elements() as f64 / layout.dims[dim].block.max(1) as f64;
+                let slowness = self.atoms.slowness(&layout.dims[dim].atoms);
+                cost += exchanges * grid.sent() as f64 * lines * bytes * slowness;
+                after.dims[dim].block = grid.rows * grid.own_columns();
+            } else if dim + 1 == rank {
                 after.dims[dim] = DimLayout::whole(plan.last.1);
             }
             let length = if kind == Kind::ToReal { plan.last.1 } else { extents[dim] };
@@ -189,7 +243,7 @@ impl Splitter<'_> {
         }
     }
 
-    /// Layouts in which `dim` can be transformed, from `at`; whether it stays split.
+    /// Layouts in which `dim` can be transformed, from `at`; as which matrix if it stays split.
     fn step_layouts(
         &mut self,
         plan: &Plan,
@@ -197,10 +251,10 @@ impl Splitter<'_> {
         dim: usize,
         kind: Kind,
         extents: &[i64],
-    ) -> Vec<(Layout, bool)> {
+    ) -> Vec<(Layout, Option<Grid>)> {
         let atoms = self.atoms;
         if !at.dims[dim].is_split() {
-            return vec![(at.clone(), false)];
+            return vec![(at.clone(), None)];
         }
         let mut out = vec![];
         let whole = |layout: &Layout| {
@@ -214,24 +268,29 @@ impl Splitter<'_> {
             if atoms.product(&list) <= extents[e] {
                 let mut layout = whole(at);
                 layout.dims[e] = DimLayout::split(extents[e], list, atoms);
-                out.push((layout, false));
+                out.push((layout, None));
             }
         }
         let want = self.want(plan.result).lists();
         if want[dim].is_empty() {
-            out.push((Layout::ordinary(extents, &want, atoms), false));
+            out.push((Layout::ordinary(extents, &want, atoms), None));
         }
         let p = atoms.product(moving);
         let n = if kind == Kind::ToReal { plan.last.1 } else { extents[dim] };
-        if n % (p * p) == 0 && n * p < 1 << 30 && plan.across != Use::Never {
-            let mut layout = at.clone();
-            layout.dims[dim] = DimLayout::split(n, moving.clone(), atoms);
-            if plan.across == Use::Always {
-                return vec![(layout, true)];
+        if n + p < (1 << 30) / p && plan.across != Use::Never {
+            let mut across = vec![];
+            for grid in Grid::all(n, p).into_iter().take(MOST_GRIDS) {
+                let mut layout = at.clone();
+                let block = grid.own_rows() * grid.columns;
+                layout.dims[dim] = DimLayout { atoms: moving.clone(), block, offset: 0 };
+                across.push((layout, Some(grid)));
             }
-            out.push((layout, true));
+            if plan.across == Use::Always && !across.is_empty() {
+                return across;
+            }
+            out.extend(across);
         }
-        out.push((whole(at), false));
+        out.push((whole(at), None));
         out
     }
 
@@ -266,44 +325,56 @@ impl Splitter<'_> {
         self.local.op(OpKind::Linalg(LinalgOp::Fft), &[value], Type::tensor(dims.iter().copied(), elem), &attrs)
     }
 
-    /// The transform of a dimension that stays split in p shards of m elements.
+    /// The transform of a dimension that stays split.
     ///
-    /// With j = d·m + c and k = k' + p·k", the sum over j is one over d for each c, a factor, and one over c for each k'.
-    /// A real line of n elements gives n too, the first n/2 + 1 of which are asked for; from those come n real ones.
-    fn transform_across(&mut self, value: ValueId, step: &Step) -> ValueId {
-        let frame = step.layout.dims[step.dim].clone();
-        let rank = step.layout.dims.len();
-        let (p, m) = (self.atoms.product(&frame.atoms), frame.block);
+    /// With j = j'·columns + j" and k = k' + rows·k", the sum over j is one over j' for each j", a factor, and one over j"
+    /// for each k'. A real line of n elements gives n too, the first n/2 + 1 of which are asked for; from those come n real
+    /// ones.
+    fn transform_across(&mut self, value: ValueId, mut layout: Layout, step: &Step, grid: Grid) -> Form {
+        let frame = layout.dims[step.dim].clone();
+        let rank = layout.dims.len();
         let value = self.swapped(value, step.dim, rank - 1);
         let value = if step.kind == Kind::ToReal { self.spectrum(value, &frame, step) } else { value };
         let outer = self.local.dims(value)[..rank - 1].to_vec();
-        let shape = |tail: &[i64]| [&outer[..], tail].concat();
-        // From [.., c] to [.., d, c]: every device gets its share of the columns, all rows of it.
-        let value = self.local.reshape(value, &shape(&[p, m / p]));
-        let value = self.exchange(value, rank - 1, &frame.atoms);
-        let value = self.swapped(value, rank - 1, rank);
+        let rows = [&outer[..], &[grid.own_rows(), grid.columns]].concat();
+        // Every device gets its share of the columns, all rows of it.
+        let value = self.local.reshape(value, &rows);
+        let value = self.turn(value, grid, &frame);
         let (value, kind) = (self.as_complex(value), step.kind.complex());
-        let value = self.transform_last(value, kind, p);
-        let factors = self.twiddles(&frame, step, p, self.local.elem(value));
+        let value = self.transform_last(value, kind, grid.rows);
+        let factors = self.twiddles(&frame, step, grid, self.local.elem(value));
         let dims = self.local.dims(value);
         let factors = self.local.broadcast(factors, &dims, &[rank as i64 - 1, rank as i64]);
         let value = self.local.same(OpKind::Binary(BinaryOp::Multiply), &[value, factors]);
-        // From [.., c, k'] to all of c for one k'.
-        let value = self.exchange(value, rank, &frame.atoms);
-        let value = self.swapped(value, rank - 1, rank);
-        let value = self.local.reshape(value, &shape(&[m]));
-        let mut value = self.transform_last(value, kind, m);
+        // All of j" for its share of k'.
+        let value = self.turn(value, grid.turned(), &frame);
+        let mut value = self.transform_last(value, kind, grid.columns);
         if step.kind == Kind::ToReal {
             let t = self.local.tensor(value).clone();
             let ty = Type::tensor(t.dims.iter().copied(), t.elem.real_part());
             value = self.local.op(OpKind::Unary(UnaryOp::Real), &[value], ty, &[]);
         }
-        // From k" for one k' to a run of k' + p·k".
-        let value = self.local.reshape(value, &shape(&[p, m / p]));
-        let value = self.exchange(value, rank - 1, &frame.atoms);
-        let value = self.swapped(value, rank - 1, rank);
-        let value = self.local.reshape(value, &shape(&[m]));
-        self.swapped(value, step.dim, rank - 1)
+        // From all k" for some k' to all k' for some k": a run of k' + rows·k".
+        let value = self.turn(value, grid, &frame);
+        let line = [&outer[..], &[grid.own_columns() * grid.rows]].concat();
+        let value = self.local.reshape(value, &line);
+        layout.dims[step.dim].block = grid.rows * grid.own_columns();
+        Form { value: self.swapped(value, step.dim, rank - 1), layout }
+    }
+
+    /// From `[.., rows of this device, columns]` to `[.., columns of this device, rows]`. Columns behind the end are zero.
+    fn turn(&mut self, value: ValueId, grid: Grid, frame: &DimLayout) -> ValueId {
+        let dims = self.local.dims(value);
+        let (row, column) = (dims.len() - 2, dims.len() - 1);
+        let (rows, columns, p) = (grid.own_rows(), grid.own_columns(), grid.devices);
+        let shape = |tail: &[i64]| [&dims[..row], tail].concat();
+        let value = self.local.pad(value, column, 0, columns * p - grid.columns);
+        let value = self.local.reshape(value, &shape(&[rows, p, columns]));
+        let value = self.exchange(value, column, &frame.atoms);
+        // [.., own rows, devices, columns] of all devices: the columns outermost, then devices, then their rows.
+        let value = self.swapped(value, row, column + 1);
+        let value = self.local.reshape(value, &shape(&[columns, p * rows]));
+        self.local.slice(value, column, 0, grid.rows)
     }
 
     /// The first half of the spectrum of real numbers, as one whose inverse transform has them as its real part: what is
@@ -354,11 +425,11 @@ impl Splitter<'_> {
         )
     }
 
-    /// exp(∓2πi·c·k/n) for this device's columns c and all k < p.
-    fn twiddles(&mut self, frame: &DimLayout, step: &Step, p: i64, elem: ElementType) -> ValueId {
+    /// exp(∓2πi·c·k/n) for this device's columns c and all k < rows.
+    fn twiddles(&mut self, frame: &DimLayout, step: &Step, grid: Grid, elem: ElementType) -> ValueId {
         let real = elem.real_part();
         let n = step.length;
-        let dims = [frame.block / p, p];
+        let dims = [grid.own_columns(), grid.rows];
         let e = &mut self.local;
         let index = e.index;
         let start = e.shard_offset(&frame.atoms, dims[0], 0);
@@ -366,9 +437,6 @@ impl Splitter<'_> {
         let (column, k) = (e.iota(&dims, 0, index), e.iota(&dims, 1, index));
         let column = e.same(OpKind::Binary(BinaryOp::Add), &[column, start]);
         let turns = e.same(OpKind::Binary(BinaryOp::Multiply), &[column, k]);
-        let count = e.index_constant(n);
-        let count = e.broadcast(count, &dims, &[]);
-        let turns = e.same(OpKind::Binary(BinaryOp::Remainder), &[turns, count]);
         let turns = e.op(OpKind::Mixed(MixedOp::Convert), &[turns], Type::tensor(dims, real), &[]);
         let sign = if step.kind.complex() == Kind::Inverse { 1.0 } else { -1.0 };
         let unit = e.splat_number(&dims, real, sign * std::f64::consts::TAU / n as f64);
@@ -379,7 +447,7 @@ impl Splitter<'_> {
     }
 
     /// A local value with two dimensions swapped.
-    fn swapped(&mut self, value: ValueId, a: usize, b: usize) -> ValueId {
+    pub(super) fn swapped(&mut self, value: ValueId, a: usize, b: usize) -> ValueId {
         if a == b {
             return value;
         }

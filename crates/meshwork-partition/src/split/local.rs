@@ -174,6 +174,22 @@ impl<'a> LocalBuilder<'a> {
         self.splat(dims, elem, &bytes)
     }
 
+    /// A real number everywhere, of an element type that may be complex.
+    pub fn real(&mut self, dims: &[i64], elem: ElementType, number: f64) -> ValueId {
+        let mut bytes = vec![];
+        meshwork_ir::float::write(elem.real_part(), number, &mut bytes);
+        bytes.resize(elem.storage_bytes(), 0);
+        self.splat(dims, elem, &bytes)
+    }
+
+    /// The product of stacks of matrices `[batch, _, _]` over these dimensions of theirs.
+    pub fn product(&mut self, a: ValueId, b: ValueId, over: [i64; 2]) -> ValueId {
+        let (x, y) = (self.dims(a), self.dims(b));
+        let free = |dims: &[i64], over: i64| dims[3 - over as usize];
+        let ty = Type::tensor([x[0], free(&x, over[0]), free(&y, over[1])], self.elem(a));
+        self.build(&ty, |e| e.dot_over(a, b, [&[0], &[0]], [&over[..1], &over[1..]]))
+    }
+
     /// A scalar of the index type.
     pub fn index_constant(&mut self, value: i64) -> ValueId {
         let bytes = value.to_le_bytes();

@@ -1,6 +1,7 @@
 //! The driver: walks the global program and emits the per-device one, op by op.
 
 mod assign;
+mod cholesky;
 mod constant;
 mod copy;
 mod dynamic;
@@ -20,6 +21,7 @@ mod ranks;
 mod reduce;
 mod scatter;
 mod single;
+mod solve;
 pub(crate) mod sort;
 pub(crate) mod strategy;
 mod top_k;
@@ -442,11 +444,11 @@ impl<'a> Splitter<'a> {
             },
             OpKind::Linalg(linalg) => match linalg {
                 LinalgOp::Fft => self.fft(op),
-                LinalgOp::BatchNormGrad
-                | LinalgOp::BatchNormInference
-                | LinalgOp::BatchNormTraining
-                | LinalgOp::Cholesky
-                | LinalgOp::TriangularSolve => self.generic(op),
+                LinalgOp::Cholesky => self.cholesky(op),
+                LinalgOp::TriangularSolve => self.triangular_solve(op),
+                LinalgOp::BatchNormGrad | LinalgOp::BatchNormInference | LinalgOp::BatchNormTraining => {
+                    self.generic(op)
+                }
             },
             OpKind::Control(control) => match control {
                 ControlOp::While => self.while_loop(op),

@@ -149,10 +149,7 @@ impl Splitter<'_> {
         let own = elements * element + rounds as f64 * round + (p - 1.0) * p * rows * index;
         let brought: f64 = operands.iter().map(|&v| self.cost_to(v, layout)).sum();
         let slowness = self.atoms.slowness(&frame.atoms);
-        let links = self.atoms.to_axes(&frame.atoms);
-        let latency =
-            links.iter().map(|axis| self.machine.links.of(axis, self.atoms.mesh()).latency_us).fold(0.0, f64::max)
-                * 1e-6;
+        let latency = self.hop_seconds(&frame.atoms);
         let exchanges = 2.0 * rounds as f64 + 1.0 + operands.len() as f64;
         // Two sorts of the block, one before and one after.
         let work = 2.0 * elements * (frame.block.max(2) as f64).log2();

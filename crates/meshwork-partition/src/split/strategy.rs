@@ -396,6 +396,13 @@ impl Splitter<'_> {
         }
     }
 
+    /// Seconds that a message along `list` takes however short it is.
+    pub fn hop_seconds(&self, list: &[u8]) -> f64 {
+        let links = self.atoms.to_axes(list);
+        let latency = |axis| self.machine.links.of(axis, self.atoms.mesh()).latency_us;
+        links.iter().map(latency).fold(0.0, f64::max) * 1e-6
+    }
+
     /// What a device sends and computes if `problem` is computed under `assignment`.
     pub fn cost(&mut self, problem: &Problem, assignment: &Assignment) -> Cost {
         let mut cost = Cost { flops: problem.work.flops, ..Cost::default() };
