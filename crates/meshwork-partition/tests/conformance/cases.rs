@@ -2,9 +2,10 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use meshwork_partition::{Algorithm, Algorithms, CompileOptions, Use};
 use meshwork_testing::Numbers;
 
-use crate::common::try_check;
+use crate::common::{close, inputs, try_check, try_check_on};
 
 /// The meshes of the suite.
 pub const MESHES: &[&[(&str, i64)]] =
@@ -109,10 +110,20 @@ pub struct Failures {
 }
 
 impl Failures {
-    /// Checks one program text.
+    /// Checks one program text, and once more with algorithms that small programs do not gain by, if it may have one.
     pub fn check(&mut self, source: &str) {
+        self.check_by(source, || try_check(source).err());
+        let has = |name: &&str| source.contains(&format!("stablehlo.{name}"));
+        if ["sort", "fft", "cholesky", "triangular_solve"].iter().any(|name| has(name)) {
+            let algorithms = Algorithms::all(&Algorithm::ALL, Use::Always);
+            let options = CompileOptions { algorithms, ..CompileOptions::default() };
+            self.check_by(source, || try_check_on(source, &options, inputs, close).err());
+        }
+    }
+
+    fn check_by(&mut self, source: &str, failure: impl FnOnce() -> Option<String>) {
         self.ran += 1;
-        match catch_unwind(AssertUnwindSafe(|| try_check(source).err())) {
+        match catch_unwind(AssertUnwindSafe(failure)) {
             Ok(None) => {}
             Ok(Some(what)) => self.found.push(what),
             Err(_) => self.found.push(format!("panics\n{source}")),
