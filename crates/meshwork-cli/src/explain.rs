@@ -1,11 +1,12 @@
 //! `meshwork explain`: what splitting a program over its mesh costs, and why.
 
-use meshwork_partition::plan::{Detail, KINDS, json, table};
+use meshwork_partition::plan::{Detail, json, table};
 use meshwork_partition::{Causes, CompileOptions, Contract, DEFAULT_COMBINE_BYTES, Lock, Plan};
 
 use crate::fail::Failure;
+use crate::limits::{LimitArgs, read_lock};
 use crate::machine::MachineArgs;
-use crate::source::{Source, write_text};
+use crate::source::{ProgramArgs, write_text};
 
 /// Show what splitting a program over its mesh costs, and why
 ///
@@ -22,11 +23,8 @@ use crate::source::{Source, write_text};
     meshwork explain model.mlir --check model.lock\n\n\
     Exit status: 0 success, 1 the plan breaks a limit or differs from the lock file, 2 an error, 77 not supported.")]
 pub struct Args {
-    /// Program to explain; `-` reads standard input
-    file: String,
-    /// Function to use instead of @main
-    #[arg(long, value_name = "NAME")]
-    entry: Option<String>,
+    #[command(flatten)]
+    program: ProgramArgs,
     /// Print the whole plan as JSON
     #[arg(long)]
     json: bool,
@@ -38,15 +36,8 @@ pub struct Args {
     /// Combine independent collectives of one kind and group up to BYTES
     #[arg(long, value_name = "BYTES", default_value_t = DEFAULT_COMBINE_BYTES)]
     combine: i64,
-    /// Kinds of collectives the plan may use
-    #[arg(long, value_name = "KIND,..", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(KINDS))]
-    allow: Option<Vec<String>>,
-    /// The most bytes a device may send in a run
-    #[arg(long, value_name = "N")]
-    max_bytes: Option<u64>,
-    /// The most bytes of operand a single collective may have
-    #[arg(long, value_name = "N")]
-    max_collective: Option<u32>,
+    #[command(flatten)]
+    limits: LimitArgs,
     /// Only collectives, constraints and result placements that the program writes may communicate
     #[arg(long)]
     nothing_implicit: bool,
@@ -63,8 +54,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn main(args: &Args) -> Result<(), Failure> {
-    let source = Source::read(&args.file)?;
-    let module = source.program(args.entry.as_deref())?;
+    let (source, module) = args.program.read()?;
     let (machine, algorithms) = (args.machine.machine()?, args.machine.algorithms());
     let options = CompileOptions { causes: Causes::Annotations, combine_bytes: args.combine, algorithms, machine };
     let compiled = source.compile(&module, &options)?;
@@ -83,19 +73,11 @@ pub fn main(args: &Args) -> Result<(), Failure> {
 }
 
 fn contract(args: &Args) -> Contract {
-    Contract {
-        region: args.region.clone(),
-        allowed: args.allow.clone(),
-        max_bytes: args.max_bytes.map(|n| n as f64),
-        max_collective: args.max_collective.map(i64::from),
-        nothing_implicit: args.nothing_implicit,
-    }
+    Contract { region: args.region.clone(), nothing_implicit: args.nothing_implicit, ..args.limits.contract() }
 }
 
 fn check_lock(path: &str, plan: &Plan) -> Result<(), Failure> {
-    let text = std::fs::read_to_string(path).map_err(|e| Failure::error(format!("cannot read {path}: {e}")))?;
-    let recorded = Lock::parse(&text).map_err(|e| Failure::error(format!("{path}: {e}")))?;
-    let changes = recorded.changes(&Lock::of(plan));
+    let changes = read_lock(path)?.changes(&Lock::of(plan));
     if changes.is_empty() {
         return Ok(());
     }

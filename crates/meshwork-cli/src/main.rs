@@ -11,6 +11,7 @@ mod explore;
 mod fail;
 mod fmt;
 mod launch;
+mod limits;
 mod machine;
 mod opt;
 mod parallel;

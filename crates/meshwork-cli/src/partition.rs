@@ -7,7 +7,7 @@ use meshwork_partition::{Causes, CompileOptions, mark_partitioned};
 
 use crate::fail::Failure;
 use crate::machine::MachineArgs;
-use crate::source::{Source, write_text};
+use crate::source::{ProgramArgs, write_text};
 
 /// Split a program over its mesh and print the per-device program
 ///
@@ -17,11 +17,8 @@ use crate::source::{Source, write_text};
 #[command(verbatim_doc_comment)]
 #[command(after_help = "Examples:\n  meshwork partition model.mlir\n  meshwork partition --placed model.mlir")]
 pub struct Args {
-    /// Program to split; `-` reads standard input
-    file: String,
-    /// Function to use instead of @main
-    #[arg(long, value_name = "NAME")]
-    entry: Option<String>,
+    #[command(flatten)]
+    program: ProgramArgs,
     /// Stop after placement: print the global program with a sharding on every value
     #[arg(long)]
     placed: bool,
@@ -38,8 +35,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn main(args: &Args) -> Result<(), Failure> {
-    let source = Source::read(&args.file)?;
-    let module = source.program(args.entry.as_deref())?;
+    let (source, module) = args.program.read()?;
     let (machine, algorithms) = (args.machine.machine()?, args.machine.algorithms());
     // Without causes, nothing is placed for one device.
     let causes = if args.placed { Causes::Annotations } else { Causes::Operations };

@@ -2,13 +2,12 @@
 
 use meshwork_ir::text;
 use meshwork_mesh::Mesh;
-use meshwork_partition::plan::KINDS;
-use meshwork_partition::{Contract, Lock};
 use meshwork_planner::{Constraint, Planner, PlannerError, parse_bytes};
 
 use crate::fail::Failure;
+use crate::limits::{LimitArgs, read_lock};
 use crate::machine::{MachineArgs, parse_mesh};
-use crate::source::{Source, write_text};
+use crate::source::{ProgramArgs, write_text};
 
 /// Search for the shardings of a program
 ///
@@ -26,11 +25,8 @@ use crate::source::{Source, write_text};
     meshwork plan model.mlir --keep-lock model.lock --except 'blocks.*mlp'\n\n\
     Exit status: 0 success, 1 no plan keeps to the constraints, 2 an error, 77 not supported.")]
 pub struct Args {
-    /// Program to plan; `-` reads standard input
-    file: String,
-    /// Function to use instead of @main
-    #[arg(long, value_name = "NAME")]
-    entry: Option<String>,
+    #[command(flatten)]
+    program: ProgramArgs,
     /// Plan for this mesh
     #[arg(long, value_name = "AXIS=N,..", value_parser = parse_mesh)]
     mesh: Option<Mesh>,
@@ -60,15 +56,8 @@ pub struct Args {
     /// Split extents only by axes that divide them
     #[arg(long)]
     even_only: bool,
-    /// Kinds of collectives the plan may use
-    #[arg(long, value_name = "KIND,..", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(KINDS))]
-    allow: Option<Vec<String>>,
-    /// The most bytes a device may send in a run
-    #[arg(long, value_name = "N")]
-    max_bytes: Option<u64>,
-    /// The most bytes of operand a single collective may have
-    #[arg(long, value_name = "N")]
-    max_collective: Option<u32>,
+    #[command(flatten)]
+    limits: LimitArgs,
     /// Drop the annotations that the program has
     #[arg(long)]
     fresh: bool,
@@ -97,8 +86,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn main(args: &Args) -> Result<(), Failure> {
-    let source = Source::read(&args.file)?;
-    let module = source.program(args.entry.as_deref())?;
+    let (_, module) = args.program.read()?;
     let machine = args.machine.machine()?;
     let mut planner = Planner::new(&module, &machine).top(args.top);
     if let Some(mesh) = &args.mesh {
@@ -146,20 +134,13 @@ fn constraints(args: &Args) -> Result<Vec<Constraint>, Failure> {
         out.push(Constraint::Tie { first: pair[0].clone(), second: pair[1].clone() });
     }
     if let Some(path) = &args.keep_lock {
-        let text = std::fs::read_to_string(path).map_err(|e| Failure::error(format!("cannot read {path}: {e}")))?;
-        let lock = Lock::parse(&text).map_err(|e| Failure::error(format!("{path}: {e}")))?;
-        out.push(Constraint::KeepLock { lock, except: args.except.clone() });
+        out.push(Constraint::KeepLock { lock: read_lock(path)?, except: args.except.clone() });
     }
     if args.even_only {
         out.push(Constraint::EvenOnly);
     }
-    if args.allow.is_some() || args.max_bytes.is_some() || args.max_collective.is_some() {
-        out.push(Constraint::Contract(Contract {
-            allowed: args.allow.clone(),
-            max_bytes: args.max_bytes.map(|n| n as f64),
-            max_collective: args.max_collective.map(i64::from),
-            ..Contract::default()
-        }));
+    if args.limits.any() {
+        out.push(Constraint::Contract(args.limits.contract()));
     }
     Ok(out)
 }

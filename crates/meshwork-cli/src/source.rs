@@ -10,6 +10,25 @@ use meshwork_partition::{CompileOptions, Compiled};
 use crate::fail::{Failure, render_all};
 use crate::processes;
 
+/// The program that a command is about.
+#[derive(clap::Args)]
+pub struct ProgramArgs {
+    /// Program; `-` reads standard input
+    file: String,
+    /// Function to use instead of @main
+    #[arg(long, value_name = "NAME")]
+    entry: Option<String>,
+}
+
+impl ProgramArgs {
+    /// Reads and verifies the program, as it is stored and in memory.
+    pub fn read(&self) -> Result<(Source, Module), Failure> {
+        let source = Source::read(&self.file)?;
+        let module = source.program(self.entry.as_deref())?;
+        Ok((source, module))
+    }
+}
+
 /// A program as it is stored, and the name it goes by in messages.
 pub struct Source {
     /// File name, or `<stdin>`.

@@ -8,8 +8,9 @@ use meshwork_planner::{Case, Difference, Outcome, mesh_text, verdict_json, verdi
 use serde_json::json;
 
 use crate::fail::Failure;
+use crate::limits::read_lock;
 use crate::machine::{MachineArgs, parse_mesh};
-use crate::source::{Source, write_text};
+use crate::source::{ProgramArgs, write_text};
 
 /// Show what a program would cost on another mesh or machine, or with another batch
 ///
@@ -23,11 +24,8 @@ use crate::source::{Source, write_text};
     meshwork what-if model.mlir --sweep model=1..64\n\n\
     Exit status: 0 success, 2 an error, 77 not supported.")]
 pub struct Args {
-    /// Program; `-` reads standard input
-    file: String,
-    /// Function to use instead of @main
-    #[arg(long, value_name = "NAME")]
-    entry: Option<String>,
+    #[command(flatten)]
+    program: ProgramArgs,
     /// Another mesh, with the axes that the program names
     #[arg(long, value_name = "AXIS=N,..", value_parser = parse_mesh)]
     mesh: Option<Mesh>,
@@ -49,8 +47,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn main(args: &Args) -> Result<(), Failure> {
-    let source = Source::read(&args.file)?;
-    let module = source.program(args.entry.as_deref())?;
+    let (_, module) = args.program.read()?;
     let machine = args.machine.machine()?;
     let changed = Case { machine, mesh: args.mesh.clone(), batch: args.batch };
     if let Some((axis, from, to)) = &args.sweep {
@@ -91,9 +88,7 @@ fn ask(module: &Module, case: &Case) -> Result<Outcome, Failure> {
 }
 
 fn against(path: &str, outcome: &Outcome) -> Result<Vec<String>, Failure> {
-    let text = std::fs::read_to_string(path).map_err(|e| Failure::error(format!("cannot read {path}: {e}")))?;
-    let recorded = Lock::parse(&text).map_err(|e| Failure::error(format!("{path}: {e}")))?;
-    Ok(recorded.changes(&Lock::of(&outcome.plan)).iter().map(ToString::to_string).collect())
+    Ok(read_lock(path)?.changes(&Lock::of(&outcome.plan)).iter().map(ToString::to_string).collect())
 }
 
 /// One line for each size of `axis`.
