@@ -1,5 +1,7 @@
 //! How bodies of reductions and scatters combine two elements, as loops over strided elements.
 
+use std::mem::MaybeUninit;
+
 use meshwork_ir::{BlockId, ElementType, Module};
 
 use super::num::{Bf16, Complex, Element, F16};
@@ -178,29 +180,48 @@ const STRETCH: usize = 64 * LANES;
 /// # Safety
 /// As [`Line`].
 unsafe fn line<T: Copy, E: Lane<T>, O: Binary<T>>(acc: *mut u8, x: *const u8, stride: isize, n: usize) {
-    // SAFETY: the caller's.
-    let read = |i: usize| -> T { E::load(unsafe { x.offset(i as isize * stride).cast::<E::Raw>().read_unaligned() }) };
-    if n == 0 {
-        return;
-    }
     /// Halves the range down to stretches, so that errors of sums grow with the logarithm.
-    fn range<T: Copy, O: Binary<T>>(read: &impl Fn(usize) -> T, from: usize, n: usize) -> T {
-        if n > STRETCH {
-            let half = (n / 2).next_multiple_of(STRETCH).min(n - 1);
-            return O::apply(range::<T, O>(read, from, half), range::<T, O>(read, from + half, n - half));
+    ///
+    /// # Safety
+    /// As [`Line`]; `n` is not zero.
+    unsafe fn range<T: Copy, E: Lane<T>, O: Binary<T>>(x: *const u8, stride: isize, n: usize) -> T {
+        // SAFETY: in the whole function: the caller's.
+        unsafe {
+            if n > STRETCH {
+                let half = (n / 2).next_multiple_of(STRETCH).min(n - 1);
+                let rest = x.offset(half as isize * stride);
+                return O::apply(range::<T, E, O>(x, stride, half), range::<T, E, O>(rest, stride, n - half));
+            }
+            if stride == size_of::<E::Raw>() as isize {
+                return stretch::<T, E, O>(x.cast(), n);
+            }
+            // Side by side, they take the same loop.
+            let mut near = [MaybeUninit::<E::Raw>::uninit(); STRETCH];
+            for (i, to) in near[..n].iter_mut().enumerate() {
+                to.write(x.offset(i as isize * stride).cast::<E::Raw>().read_unaligned());
+            }
+            stretch::<T, E, O>(near.as_ptr().cast(), n)
         }
+    }
+    /// The fold of one to [`STRETCH`] neighbors, in lanes.
+    ///
+    /// # Safety
+    /// The elements are valid.
+    unsafe fn stretch<T: Copy, E: Lane<T>, O: Binary<T>>(x: *const E::Raw, n: usize) -> T {
+        // SAFETY: the caller's.
+        let read = |i: usize| E::load(unsafe { x.add(i).read_unaligned() });
         if n < LANES {
-            return (from + 1..from + n).fold(read(from), |sum, i| O::apply(sum, read(i)));
+            return (1..n).fold(read(0), |sum, i| O::apply(sum, read(i)));
         }
-        let mut lanes: [T; LANES] = std::array::from_fn(|l| read(from + l));
+        let mut lanes: [T; LANES] = std::array::from_fn(&read);
         let full = n / LANES * LANES;
         for i in (LANES..full).step_by(LANES) {
             for l in 0..LANES {
-                lanes[l] = O::apply(lanes[l], read(from + i + l));
+                lanes[l] = O::apply(lanes[l], read(i + l));
             }
         }
         for i in full..n {
-            lanes[i - full] = O::apply(lanes[i - full], read(from + i));
+            lanes[i - full] = O::apply(lanes[i - full], read(i));
         }
         let mut width = LANES;
         while width > 1 {
@@ -211,14 +232,12 @@ unsafe fn line<T: Copy, E: Lane<T>, O: Binary<T>>(acc: *mut u8, x: *const u8, st
         }
         lanes[0]
     }
-    let sum = if stride == size_of::<E::Raw>() as isize {
-        // SAFETY: the caller's; the same with a stride that the compiler knows.
-        range::<T, O>(&|i| E::load(unsafe { x.cast::<E::Raw>().add(i).read_unaligned() }), 0, n)
-    } else {
-        range::<T, O>(&read, 0, n)
-    };
+    if n == 0 {
+        return;
+    }
     // SAFETY: the caller's.
     unsafe {
+        let sum = range::<T, E, O>(x, stride, n);
         let acc = acc.cast::<E::Raw>();
         acc.write_unaligned(E::store(O::apply(E::load(acc.read_unaligned()), sum)));
     }
@@ -343,21 +362,7 @@ unsafe fn scattered<T: Copy, O: Binary<T>>(to: *mut u8, offsets: &[isize], x: *c
         }
     }
     const LANES: usize = 8;
-    /// # Safety
-    /// As [`Scattered`].
-    #[inline(always)]
-    unsafe fn by_length<T: Copy, O: Binary<T>>(to: *mut u8, offsets: &[isize], x: *const u8, step: isize, n: usize) {
-        let unit = size_of::<T>() as isize;
-        // SAFETY: the caller's; the same for lengths and steps that the compiler knows.
-        unsafe {
-            match n {
-                1 if step == unit => some::<T, O>(to, offsets, x, unit, 1),
-                1 => some::<T, O>(to, offsets, x, step, 1),
-                n => some::<T, O>(to, offsets, x, step, n),
-            }
-        }
-    }
-    /// The same in the processor's longer vectors.
+    /// The same in the processor's longer vectors, with loops of their own for single elements.
     ///
     /// # Safety
     /// As [`Scattered`]; AVX2 and FMA are there.
@@ -370,8 +375,15 @@ unsafe fn scattered<T: Copy, O: Binary<T>>(to: *mut u8, offsets: &[isize], x: *c
         step: isize,
         n: usize,
     ) {
-        // SAFETY: the caller's.
-        unsafe { by_length::<T, O>(to, offsets, x, step, n) }
+        let unit = size_of::<T>() as isize;
+        // SAFETY: the caller's; the same for lengths and steps that the compiler knows.
+        unsafe {
+            match n {
+                1 if step == unit => some::<T, O>(to, offsets, x, unit, 1),
+                1 => some::<T, O>(to, offsets, x, step, 1),
+                n => some::<T, O>(to, offsets, x, step, n),
+            }
+        }
     }
     #[cfg(target_arch = "x86_64")]
     if wide() {
@@ -379,7 +391,7 @@ unsafe fn scattered<T: Copy, O: Binary<T>>(to: *mut u8, offsets: &[isize], x: *c
         return unsafe { in_long_vectors::<T, O>(to, offsets, x, step, n) };
     }
     // SAFETY: the caller's.
-    unsafe { by_length::<T, O>(to, offsets, x, step, n) }
+    unsafe { some::<T, O>(to, offsets, x, step, n) }
 }
 
 /// Elements that fold as numbers of type `T`.
