@@ -30,7 +30,7 @@ pub struct Args {
     /// Plan for this mesh
     #[arg(long, value_name = "AXIS=N,..", value_parser = parse_mesh)]
     mesh: Option<Mesh>,
-    /// Plan for the best mesh of so many devices
+    /// Plan for the best mesh of N devices
     #[arg(long, value_name = "N", conflicts_with = "mesh")]
     devices: Option<i64>,
     #[command(flatten)]
@@ -64,10 +64,10 @@ pub struct Args {
     /// Let corresponding arguments of repeated layers be placed differently
     #[arg(long)]
     untie: bool,
-    /// Search for about so long
+    /// Search for about SECONDS
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
     time: f64,
-    /// Compile at most so many plans, in place of a limit on time, so that the result can be repeated
+    /// Compile at most N plans instead of limiting the time, so that the result is reproducible
     #[arg(long, value_name = "N", conflicts_with = "time")]
     evaluations: Option<usize>,
     /// Show the best K plans

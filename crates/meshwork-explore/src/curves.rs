@@ -10,7 +10,7 @@ const WIDTH: f64 = 560.0;
 const HEIGHT: f64 = 180.0;
 /// Room for numbers at the left and below.
 const MARGIN: (f64, f64) = (64.0, 22.0);
-/// Points of a curve that are drawn; of longer ones every so many.
+/// The most points of a curve that are drawn; longer curves are thinned out.
 const POINTS: usize = 600;
 
 /// Numbers over the steps of a run, and a page of curves of them that reloads itself.
@@ -36,7 +36,7 @@ impl Curves {
         Curves { title: title.into(), names: vec![], points: vec![], refresh: Some(5) }
     }
 
-    /// Reloads the page every so many seconds, or not at all, as for a run that is over.
+    /// Reloads the page every `seconds`, or not at all, as for a run that is over.
     pub fn refresh(mut self, seconds: Option<u32>) -> Curves {
         self.refresh = seconds;
         self

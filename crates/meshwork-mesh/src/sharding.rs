@@ -229,7 +229,7 @@ impl Sharding {
         Self::model_parallel(mesh, rank, -1, axis)
     }
 
-    /// The rows of a weight over `axis` (its last but one dimension): each device uses part of the
+    /// The rows of a weight over `axis` (its second to last dimension): each device uses part of the
     /// inputs, and the outputs are partial sums over `axis`.
     pub fn row_parallel(
         mesh: impl Into<MeshRef>,

@@ -60,7 +60,7 @@ impl Found {
         self.model_gap
     }
 
-    /// Seconds that no plan on so many devices can save: products, shared evenly, and nothing else.
+    /// A lower bound in seconds for every plan on this number of devices: products, shared evenly, and nothing else.
     pub fn bound(&self) -> f64 {
         self.bound
     }

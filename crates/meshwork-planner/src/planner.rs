@@ -83,13 +83,13 @@ impl<'a> Planner<'a> {
         self
     }
 
-    /// On the best mesh of so many devices.
+    /// Searches for the best mesh of `devices` devices too.
     pub fn devices(mut self, devices: i64) -> Self {
         (self.mesh, self.devices) = (None, Some(devices));
         self
     }
 
-    /// No device may need more than so many bytes.
+    /// No device may need more than `bytes`.
     pub fn memory(self, bytes: i64) -> Self {
         self.constraint(Constraint::Memory(bytes))
     }
@@ -142,19 +142,19 @@ impl<'a> Planner<'a> {
         self
     }
 
-    /// Searches for about so long; 60 seconds by default. What was begun is finished.
+    /// Searches for about `seconds`; 60 by default. A step that has begun is finished.
     pub fn seconds(mut self, seconds: f64) -> Self {
         self.seconds = seconds;
         self
     }
 
-    /// Compiles at most so many plans, on each mesh, in place of a limit on time: then results can be repeated.
+    /// Compiles at most `most` plans on each mesh instead of limiting the time: results are then reproducible.
     pub fn evaluations(mut self, most: usize) -> Self {
         (self.evaluations, self.seconds) = (most, f64::INFINITY);
         self
     }
 
-    /// Tries all assignments if there are at most so many; 4,096 by default.
+    /// Tries all assignments if there are at most `assignments`; 4,096 by default.
     pub fn exhaustive_up_to(mut self, assignments: u64) -> Self {
         self.effort.exhaustive = assignments;
         self
@@ -166,7 +166,7 @@ impl<'a> Planner<'a> {
         self
     }
 
-    /// Keeps the best so many candidates; 1 by default.
+    /// Keeps the best `candidates`; 1 by default.
     pub fn top(mut self, candidates: usize) -> Self {
         self.top = candidates.max(1);
         self

@@ -12,7 +12,7 @@ use crate::space::{Assignment, Choice};
 /// Shares of the memory that proposals are made for: the model does not see the copies that a real plan makes.
 const SHARES: [f64; 3] = [1.0, 0.85, 0.7];
 
-/// One in so many parts of the time is for proposals.
+/// The share of the time that is for proposals: one part in this many.
 const PART: u32 = 5;
 
 /// What the model proposes for a problem.
@@ -24,7 +24,7 @@ pub struct Proposed {
     pub gap: Option<f64>,
 }
 
-/// What the model proposes for a problem within so much memory. It takes at most a part of the time until the deadline.
+/// What the model proposes for a problem within a limit on memory. It takes at most a part of the time until the deadline.
 pub fn proposals(problem: &Problem, machine: &Machine, memory: Option<i64>, deadline: Option<Instant>) -> Proposed {
     let mut out = Proposed::default();
     let Ok(mut model) = Model::new(&problem.whole.module, &problem.space.mesh, machine) else { return out };

@@ -106,7 +106,7 @@ fn of_device(shards: &Shards, d: usize) -> &Arc<Buffer> {
     &shards[d.min(shards.len() - 1)]
 }
 
-/// A signal that fails if it is dropped before it is set: nobody waits for ever.
+/// A signal that fails if it is dropped before it is set, so that no one waits for it forever.
 struct Promise(Arc<Signal>);
 
 impl Drop for Promise {

@@ -23,7 +23,7 @@ impl Sampling {
         Sampling { temperature: 0.0, top_k: None, top_p: None, seed: 0 }
     }
 
-    /// Whether the numbers make sense for so many tokens.
+    /// Whether the numbers make sense for a vocabulary of this size.
     pub fn check(&self, vocabulary: i64) -> Result<()> {
         if !(self.temperature >= 0.0 && self.temperature.is_finite()) {
             return Err(Error::option(format!("a temperature of {}; it is 0 or more", self.temperature)));

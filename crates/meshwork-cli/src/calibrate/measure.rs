@@ -22,9 +22,9 @@ pub struct Sample {
     pub seconds: f64,
 }
 
-/// At least so many blocks of runs are measured.
+/// The fewest blocks of runs that are measured.
 const FEWEST_BLOCKS: usize = 5;
-/// A block of short runs takes about so long.
+/// About how long a block of short runs takes.
 const BLOCK: Duration = Duration::from_micros(500);
 
 /// Runs `case` for `milliseconds` and keeps the shortest: what else the computer does only makes a run longer.

@@ -90,7 +90,7 @@ impl Model {
         (self.network.len(), self.network.edges())
     }
 
-    /// The best shardings found within so much memory on each device.
+    /// The best shardings found within this memory on each device.
     pub fn solve(
         &mut self,
         memory: Option<u64>,

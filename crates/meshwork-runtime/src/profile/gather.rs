@@ -49,7 +49,7 @@ pub(super) struct Noted {
 const KINDS: [What; 5] = [What::Step, What::Exchange, What::Await, What::Move, What::Allocate];
 /// Numbers of an event on the wire.
 const COLUMNS: usize = 8;
-/// Years, in nanoseconds: no process starts so long before another.
+/// Years, in nanoseconds: no process starts this long before another.
 const BEFORE: u64 = 1 << 60;
 
 impl Part {

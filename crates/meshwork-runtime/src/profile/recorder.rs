@@ -36,7 +36,7 @@ pub(super) enum What {
     Exchange,
     /// The end of an exchange that was only started before.
     Await,
-    /// A part of a collective that needs nobody to be there.
+    /// A part of a collective that waits for no other device.
     Move,
     Allocate,
 }

@@ -15,7 +15,7 @@ use super::{Activity, Event};
 /// The events of `noted`, which are in order of their starts. `groups` gives the devices that a collective needs together.
 pub(super) fn events<'g>(noted: Vec<Noted>, groups: &impl Fn(u32) -> &'g [Vec<usize>]) -> Vec<Event> {
     let arrivals = Arrivals::new(&noted);
-    // These only start at their place, for which nobody has to be there.
+    // These only start at their place and wait for no other device.
     let started: HashSet<u32> = noted.iter().filter(|n| n.raw.what == What::Await).map(|n| n.raw.number).collect();
     let mut turns: HashMap<(What, u32, u32), usize> = HashMap::default();
     // When each device has done all it did so far.
@@ -105,7 +105,7 @@ mod tests {
                 noted(What::Exchange, 1, 31, 50),
                 noted(What::Step, 2, 0, 60),
                 noted(What::Exchange, 2, 60, 61),
-                // The second turn, for which nobody waits.
+                // The second turn, which no device waits for.
                 noted(What::Exchange, 0, 50, 55),
                 noted(What::Exchange, 1, 50, 56),
             ]

@@ -195,7 +195,7 @@ impl Tensor {
         if self.dtype().is_complex() { self.imag().atan2(self.real()) } else { self.zeros_like().atan2(self) }
     }
 
-    /// The elements with the bits of each number rounded to so many bits of exponent and mantissa.
+    /// Each element rounded to `exponent_bits` and `mantissa_bits`.
     #[track_caller]
     pub fn reduce_precision(&self, exponent_bits: i64, mantissa_bits: i64) -> Tensor {
         Class::Real.check("reduce_precision", self);

@@ -246,7 +246,7 @@ pub fn broadcast_arrays(tensors: &[&Tensor]) -> Vec<Tensor> {
     out
 }
 
-/// The same values, which the compiler computes all of before anything that uses one of the results.
+/// The same values, all of which are computed before anything that uses one of the results.
 #[track_caller]
 pub fn optimization_barrier(tensors: &[Tensor]) -> Vec<Tensor> {
     let inputs: Vec<&Tensor> = tensors.iter().collect();

@@ -54,7 +54,7 @@ impl Tensor {
         self.quantile(0.5, axis)
     }
 
-    /// The number that the share `q` of the elements along `axis` lies below, between elements on a straight line.
+    /// The number below which the share `q` of the elements along `axis` lies, with linear interpolation between elements.
     /// NaN if there is one among them.
     #[track_caller]
     pub fn quantile(&self, q: f64, axis: i64) -> Tensor {

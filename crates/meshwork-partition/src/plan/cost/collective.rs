@@ -1,6 +1,6 @@
 //! How long a collective takes over the levels of a machine: the best of the ways in which it can go.
 //!
-//! A group of devices has so many members at each level. Bytes are those of the array that the collective is about: the
+//! A group of devices has a number of members at each level. Bytes are those of the array that the collective is about: the
 //! result of an all-gather, the operand of the others.
 
 use super::level::{Level, Shape};

@@ -17,7 +17,7 @@ pub enum Shape {
     },
 }
 
-/// A level: so many of the groups below it, connected alike.
+/// A level: a number of the groups below it, all connected in the same way.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Level {
     /// What it is called.

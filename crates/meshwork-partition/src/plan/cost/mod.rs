@@ -27,7 +27,7 @@ pub use link::{Link, Links};
 /// What a program runs on.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Machine {
-    /// What it is called; empty if nobody said.
+    /// Its name; empty if none was given.
     pub name: String,
     /// How devices are connected.
     pub links: Links,

@@ -105,7 +105,7 @@ pub struct Bar(indicatif::ProgressBar);
 
 #[cfg(feature = "progress")]
 impl Bar {
-    /// For so many steps.
+    /// A bar for `steps` steps.
     pub fn new(steps: u64) -> Bar {
         let bar = indicatif::ProgressBar::new(steps);
         let style = indicatif::ProgressStyle::with_template("{wide_bar} {pos}/{len} {msg} {eta}");

@@ -37,7 +37,7 @@ type StepFunction<A, S, B, M> = Box<dyn Fn(LearnState<A, S>, B) -> ((Tensor, M),
 type InitFunction<A, S> = Box<dyn Fn(A, S, Tensor) -> LearnState<A, S> + Send + Sync>;
 type EvalFunction<A, S, B, M> = Box<dyn Fn(LearnState<A, S>, B) -> (Tensor, M) + Send + Sync>;
 
-/// After so many steps with finite gradients the loss scale doubles.
+/// The number of steps with finite gradients after which the loss scale doubles.
 const STEADY: i64 = 2000;
 
 /// A training step, traced for the shapes it meets, of a loss of parameters `A`, statistics `S`, batch `B` and a key. The
