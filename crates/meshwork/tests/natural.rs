@@ -16,6 +16,35 @@ fn numbers_of_all_types_meet_tensors() {
     assert_eq!(left.item::<f32>().unwrap(), 1.0 + 3.0 + 2.0 + 5.0);
 }
 
+/// A literal has one type to the left of a tensor, so that methods of the result are found; variables of all types stand there
+/// by reference, as they come out of an iterator, and truth values and half floats by value.
+#[test]
+fn numbers_of_all_types_stand_to_the_left() {
+    let f = jit(|x: Tensor| {
+        let (rate, count, small, half) = (0.5f32, 3usize, 2u8, half::bf16::from_f32(0.5));
+        let k = 1.0 / 4.0;
+        let literals =
+            (2.0 * &x).sum_all() + (2 * x.clone()).sum_all() + (k * &x).sum_all() + (k - x.clone()).sum_all();
+        let mut sum = (&rate * &x).sum_all() + (&count * &x + &small * x.clone()).sum_all() + (half * &x).sum_all();
+        for scale in &[1.0f32, 2.0] {
+            sum += (scale - &x + scale).sum_all() + (&x / scale).sum_all();
+        }
+        let mask = x.gt(3.0);
+        (literals, sum, true ^ &mask, (7 % x.to(I32)).sum_all(), &1u8 << x.to(I32))
+    });
+    let (literals, sum, mask, rest, bits) = f.call(&Array::from([2.0f32, 4.0])).unwrap();
+    assert_eq!(literals.item::<f32>().unwrap(), 12.0 + 12.0 + 1.5 - 5.5);
+    assert_eq!(sum.item::<f32>().unwrap(), 3.0 + 30.0 + 3.0 + (-2.0 + 6.0) + (2.0 + 3.0));
+    assert_eq!((mask.to_vec::<bool>().unwrap(), rest.item::<i32>().unwrap()), (vec![true, false], 1 + 3));
+    assert_eq!(bits.to_vec::<i32>().unwrap(), [4, 16]);
+
+    let a = Array::from([2.0f32, 4.0]);
+    let (rate, count) = (0.5f32, 3usize);
+    let sum =
+        (2.0 * &a).to_vec::<f32>().unwrap().len() as i64 + &a * rate + &count * &a - 1u8 + a.clone() / &count * 3i32;
+    assert_eq!(sum.to_vec::<f32>().unwrap(), [10.0, 19.0]);
+}
+
 #[test]
 fn shapes_and_indices_of_all_integer_types() {
     let (rows, columns, row) = (2usize, 3u32, 1usize);

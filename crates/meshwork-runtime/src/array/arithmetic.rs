@@ -6,6 +6,8 @@ use meshwork_ir::{ElementType, Literal, Scalar};
 
 use super::Array;
 use crate::element::Element;
+use crate::left_operators;
+use crate::number::Number;
 
 /// An elementwise operation.
 #[derive(Clone, Copy)]
@@ -142,67 +144,98 @@ fn binary(op: Op, a: &Array, b: &Array) -> Array {
 
 /// The number as a scalar of the array's type.
 #[track_caller]
-fn scalar(op: Op, like: &Array, value: Scalar) -> Array {
+fn scalar(op: Op, like: &Array, number: Number) -> Array {
     let elem = like.dtype();
-    let fits = match value {
-        Scalar::Float(v) => elem.is_float() || v.fract() == 0.0,
-        _ => true,
+    let value = match number {
+        Number::Float(v) if !elem.is_float() && v.fract() != 0.0 => {
+            panic!("{}: a float with an array of {elem}", op.name())
+        }
+        Number::Float(v) => Scalar::Float(v),
+        Number::Int(v) => Scalar::Int(v),
+        Number::Bool(v) => panic!("{}: the truth value {v} with an array of {elem}", op.name()),
     };
-    if !fits {
-        panic!("{}: a float with an array of {elem}", op.name());
-    }
     Array::from_literal(Literal::scalar(elem, value.cast_to(elem)))
 }
+
+/// An array or a number: what stands to the right of an array.
+#[derive(Clone, Debug)]
+pub enum ArrayOperand {
+    /// An array.
+    Array(Array),
+    /// A number, the same at each place.
+    Number(Number),
+}
+
+impl From<Array> for ArrayOperand {
+    fn from(x: Array) -> ArrayOperand {
+        ArrayOperand::Array(x)
+    }
+}
+
+impl From<&Array> for ArrayOperand {
+    fn from(x: &Array) -> ArrayOperand {
+        ArrayOperand::Array(x.clone())
+    }
+}
+
+macro_rules! numbers {
+    ($($ty:ty),*) => {
+        $(
+            impl From<$ty> for ArrayOperand {
+                fn from(x: $ty) -> ArrayOperand {
+                    ArrayOperand::Number(x.into())
+                }
+            }
+
+            impl From<&$ty> for ArrayOperand {
+                fn from(x: &$ty) -> ArrayOperand {
+                    ArrayOperand::Number((*x).into())
+                }
+            }
+        )*
+    };
+}
+
+numbers! { Number, f32, f64, half::f16, half::bf16, i8, i16, i32, i64, isize, u8, u16, u32, u64, usize }
 
 macro_rules! operators {
     ($($trait:ident $method:ident;)*) => {
         $(
-            operators!(@arrays $trait $method: &Array, &Array);
-            operators!(@arrays $trait $method: &Array, Array);
-            operators!(@arrays $trait $method: Array, &Array);
-            operators!(@arrays $trait $method: Array, Array);
-            operators!(@number $trait $method: &Array, f64 Float);
-            operators!(@number $trait $method: Array, f64 Float);
-            operators!(@number $trait $method: &Array, i64 Int);
-            operators!(@number $trait $method: Array, i64 Int);
+            /// Element by element, with NumPy's broadcasting. Panics if types or shapes do not fit.
+            impl<R: Into<ArrayOperand>> $trait<R> for &Array {
+                type Output = Array;
+
+                #[track_caller]
+                fn $method(self, other: R) -> Array {
+                    match other.into() {
+                        ArrayOperand::Array(other) => binary(Op::$trait, self, &other),
+                        ArrayOperand::Number(other) => binary(Op::$trait, self, &scalar(Op::$trait, self, other)),
+                    }
+                }
+            }
+
+            /// Element by element, with NumPy's broadcasting. Panics if types or shapes do not fit.
+            impl<R: Into<ArrayOperand>> $trait<R> for Array {
+                type Output = Array;
+
+                #[track_caller]
+                fn $method(self, other: R) -> Array {
+                    (&self).$method(other)
+                }
+            }
+
+            /// With the same number at each place.
+            impl $trait<&Array> for Number {
+                type Output = Array;
+
+                #[track_caller]
+                fn $method(self, other: &Array) -> Array {
+                    binary(Op::$trait, &scalar(Op::$trait, other, self), other)
+                }
+            }
+
+            left_operators! { numbers: $trait $method Array }
         )*
-    };
-    (@arrays $trait:ident $method:ident: $a:ty, $b:ty) => {
-        /// Element by element, with NumPy's broadcasting. Panics if types or shapes do not fit.
-        impl $trait<$b> for $a {
-            type Output = Array;
-
-            #[track_caller]
-            fn $method(self, other: $b) -> Array {
-                #[allow(clippy::needless_borrow, clippy::needless_borrows_for_generic_args)]
-                binary(Op::$trait, &self, &other)
-            }
-        }
-    };
-    (@number $trait:ident $method:ident: $a:ty, $number:ident $form:ident) => {
-        /// With the same number at each place.
-        impl $trait<$number> for $a {
-            type Output = Array;
-
-            #[track_caller]
-            #[allow(clippy::needless_borrow)]
-            fn $method(self, other: $number) -> Array {
-                let other = scalar(Op::$trait, &self, Scalar::$form(other));
-                binary(Op::$trait, &self, &other)
-            }
-        }
-
-        /// With the same number at each place.
-        impl $trait<$a> for $number {
-            type Output = Array;
-
-            #[track_caller]
-            #[allow(clippy::needless_borrow)]
-            fn $method(self, other: $a) -> Array {
-                let number = scalar(Op::$trait, &other, Scalar::$form(self));
-                binary(Op::$trait, &number, &other)
-            }
-        }
     };
 }
 
@@ -240,6 +273,18 @@ mod tests {
         assert_eq!((&column * &row).to_vec::<i32>().unwrap(), [10, 20, 30, 20, 40, 60]);
         assert_eq!((Array::from([i32::MAX]) + 1).to_vec::<i32>().unwrap(), [i32::MIN]);
         assert_eq!((Array::from([7u8]) / Array::from([0u8])).to_vec::<u8>().unwrap(), [255]);
+    }
+
+    #[test]
+    fn numbers_of_all_types() {
+        let a = Array::from([8.0f32, 4.0]);
+        let (half, rate, count) = (half::f16::from_f32(0.5), 0.25f32, 2usize);
+        assert_eq!((&a * rate + count - 1u8).to_vec::<f32>().unwrap(), [3.0, 2.0]);
+        assert_eq!((&rate * &a + half * &a - &count).to_vec::<f32>().unwrap(), [4.0, 1.0]);
+        assert_eq!((Number::from(count) - a.clone()).to_vec::<f32>().unwrap(), [-6.0, -2.0]);
+        assert_eq!((1.5 - &a).to_vec::<f32>().unwrap(), [-6.5, -2.5]);
+        assert_eq!((Array::from([3u64]) * 2.0 + 1i8).to_vec::<u64>().unwrap(), [7]);
+        assert_eq!((&a * (u64::MAX as f32) / u64::MAX).to_vec::<f32>().unwrap(), [8.0, 4.0]);
     }
 
     #[test]

@@ -22,7 +22,7 @@ use meshwork_ir::{ElementClass, OpKind};
 
 use super::elementwise::{Class, binary_op, select};
 use crate::Tensor;
-use crate::element::{Number, Operand};
+use crate::element::{Fill, Number, Operand};
 use crate::error::fail;
 
 impl Tensor {

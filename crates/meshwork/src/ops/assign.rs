@@ -6,7 +6,7 @@ use meshwork_ir::op::BinaryOp;
 use super::elementwise::{binary_op, select};
 use super::index::{Index, Selection, Span, resolve};
 use crate::Tensor;
-use crate::element::{Number, Operand};
+use crate::element::{Fill, Number, Operand};
 use crate::error::fail;
 use crate::trace::compose::emit;
 

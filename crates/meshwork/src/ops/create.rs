@@ -2,7 +2,7 @@
 
 use meshwork_ir::Type;
 
-use crate::element::Number;
+use crate::element::{Fill, Number};
 use crate::error::fail;
 use crate::tensor::normalize;
 use crate::trace::compose::emit;

@@ -2,6 +2,7 @@
 
 use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo};
 
+use crate::element::{Fill, Number};
 use crate::error::fail;
 use crate::trace::compose::{emit, emit_list};
 use crate::{ElementType, Tensor};
@@ -270,7 +271,7 @@ impl Tensor {
         for (d, span) in chosen.spans.iter().enumerate() {
             match chosen.computed.iter().find(|(c, _)| *c == d) {
                 Some((_, at)) => starts.push(at.to(dtype)),
-                None => starts.push(crate::element::Number::Int(span.low).fill(op, &[], dtype)),
+                None => starts.push(Number::Int(span.low).fill(op, &[], dtype)),
             }
         }
         starts

@@ -3,7 +3,7 @@
 use meshwork_ir::Type;
 
 use super::broadcast::same_dtype;
-use crate::element::{Number, Operand};
+use crate::element::{Fill, Number, Operand};
 use crate::error::fail;
 use crate::tensor::normalize;
 use crate::trace::compose::{emit, emit_list};

@@ -1,13 +1,13 @@
 //! `+ - * / %`, negation and the bit operators, between tensors and numbers.
 //!
-//! To the right of a tensor stands any number. To its left stand `f64`, `i64` and [`Number`]: with more types there, Rust
-//! could not tell the type of `2.0 * &x`, and so not that of `(2.0 * &x).sum_all()`. A variable of another type is written
-//! `&x * rate`, or `Number::from(rate) * &x`.
+//! To the right of a tensor stands any number; which ones stand to its left, and why not all, is in
+//! [`meshwork_runtime::number`].
 
 use std::ops::*;
 
 use meshwork_ir::OpKind;
 use meshwork_ir::op::BinaryOp;
+use meshwork_runtime::left_operators;
 
 use super::elementwise::binary_op;
 use crate::Tensor;
@@ -43,21 +43,7 @@ macro_rules! operators {
                 }
             }
 
-            operators! { @left $trait $method $kind: f64 i64 Number }
-        )*
-    };
-    (@left $trait:ident $method:ident $kind:ident: $($number:ty)*) => {
-        $(
-            impl $trait<Tensor> for $number {
-                type Output = Tensor;
-
-                #[track_caller]
-                fn $method(self, other: Tensor) -> Tensor {
-                    binary_op(stringify!($method), OpKind::Binary(BinaryOp::$kind), self.into(), other.into())
-                }
-            }
-
-            impl $trait<&Tensor> for $number {
+            impl $trait<&Tensor> for Number {
                 type Output = Tensor;
 
                 #[track_caller]
@@ -65,6 +51,8 @@ macro_rules! operators {
                     binary_op(stringify!($method), OpKind::Binary(BinaryOp::$kind), self.into(), other.into())
                 }
             }
+
+            left_operators! { $trait $method Tensor }
         )*
     };
 }

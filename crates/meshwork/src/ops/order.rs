@@ -19,7 +19,7 @@ use super::elementwise::select;
 use super::movement::{concatenate, stack};
 use crate::ElementType::{I1, I32};
 use crate::Tensor;
-use crate::element::Number;
+use crate::element::{Fill, Number};
 use crate::error::fail;
 use crate::trace::compose::emit_all;
 

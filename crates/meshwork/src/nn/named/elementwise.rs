@@ -2,6 +2,8 @@
 
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Sub};
 
+use meshwork_runtime::left_operators;
+
 use super::NamedTensor;
 use super::ops::union;
 use crate::error::fail;
@@ -37,11 +39,17 @@ macro_rules! numbers {
                     NamedOperand::Number(x.into())
                 }
             }
+
+            impl From<&$ty> for NamedOperand {
+                fn from(x: &$ty) -> NamedOperand {
+                    NamedOperand::Number((*x).into())
+                }
+            }
         )*
     };
 }
 
-numbers! { Number, f32, f64, bool, i8, i16, i32, i64, isize, u8, u16, u32, u64, usize }
+numbers! { Number, f32, f64, half::f16, half::bf16, bool, i8, i16, i32, i64, isize, u8, u16, u32, u64, usize }
 
 impl NamedTensor {
     /// With all axes of `all`, in that order.
@@ -83,12 +91,7 @@ macro_rules! operators {
                 }
             }
 
-            operators! { @left $trait $method: f64 i64 Number }
-        )*
-    };
-    (@left $trait:ident $method:ident: $($number:ty)*) => {
-        $(
-            impl $trait<&NamedTensor> for $number {
+            impl $trait<&NamedTensor> for Number {
                 type Output = NamedTensor;
 
                 #[track_caller]
@@ -97,14 +100,7 @@ macro_rules! operators {
                 }
             }
 
-            impl $trait<NamedTensor> for $number {
-                type Output = NamedTensor;
-
-                #[track_caller]
-                fn $method(self, other: NamedTensor) -> NamedTensor {
-                    self.$method(&other)
-                }
-            }
+            left_operators! { $trait $method NamedTensor }
         )*
     };
 }
