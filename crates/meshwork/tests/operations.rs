@@ -44,6 +44,18 @@ const SECTIONS: &[(&str, &[&str])] = &[
     ("The host and other libraries", &["host.rs", "ops/custom_call.rs"]),
     ("Losses: `meshwork::losses`", &["nn/losses.rs"]),
     ("Attention: `meshwork::attention`, `meshwork::sequence`", &["nn/attention.rs", "nn/sequence.rs"]),
+    (
+        "Optimizers: `meshwork::optim`",
+        &[
+            "nn/optim/adaptive.rs",
+            "nn/optim/factored.rs",
+            "nn/optim/basic.rs",
+            "nn/optim/select.rs",
+            "nn/optim/lbfgs.rs",
+            "nn/optim/mod.rs",
+        ],
+    ),
+    ("Schedules: `meshwork::train::Schedule`", &["nn/train/schedule.rs"]),
 ];
 
 /// The functions of a source that users call, each as it is called, and the first sentence about it.
