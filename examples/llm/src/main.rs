@@ -53,6 +53,9 @@ struct Args {
     /// Go on after a token that ends a text
     #[arg(long)]
     ignore_end: bool,
+    /// Print the numbers of the tokens instead of the text
+    #[arg(long)]
+    ids: bool,
     /// Show what a step communicates, and generate nothing
     #[arg(long)]
     explain: bool,
@@ -111,12 +114,13 @@ fn run(args: &Args) -> Result<(), Box<dyn std::error::Error>> {
     let sampling = Sampling { temperature: args.temperature, top_k: args.top_k, top_p: args.top_p, seed: args.seed };
     let mut stream = tokenizer.decode_stream(true);
     let mut failed = None;
-    if speaks {
+    if speaks && !args.ids {
         print!("{}", args.prompt);
         std::io::stdout().flush()?;
     }
     let speed = session.generate(prompt.get_ids(), args.tokens, &sampling, |token| {
-        let said = stream.step(token).map_err(|e| e.to_string()).and_then(|text| {
+        let next = if args.ids { Ok(Some(format!("{token} "))) } else { stream.step(token) };
+        let said = next.map_err(|e| e.to_string()).and_then(|text| {
             if let (Some(text), true) = (text, speaks) {
                 print!("{text}");
                 std::io::stdout().flush().map_err(|e| e.to_string())?;
