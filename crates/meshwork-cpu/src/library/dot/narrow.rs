@@ -26,6 +26,10 @@ struct Narrow {
 /// Rows whose sums are written together.
 const TOGETHER: usize = 16;
 
+/// Rows of at most this many elements end before the processor has seen that it should read ahead in them, so the next ones are
+/// asked for by name. Longer ones are read as fast without, and would push each other out of the nearest cache.
+const SHORT_ROW: usize = 1536;
+
 /// Adds the step of a product of a matrix of `bf16` and a vector; false if it is another one.
 pub(super) fn lower(cx: &mut Lower<'_>, call: &Call<'_>) -> bool {
     let narrow = |elem| elem == ElementType::BF16;
@@ -77,10 +81,16 @@ impl Narrow {
                 let mut sums = [0.0; TOGETHER];
                 let full = count / 4 * 4;
                 for i in (0..full).step_by(4) {
-                    sums[i..i + 4].copy_from_slice(&dots::<4>(std::array::from_fn(|r| row(start + i + r)), x));
+                    let rows = std::array::from_fn(|r| row(start + i + r));
+                    let four = if p.depth <= SHORT_ROW {
+                        dots::<4, true>(rows, 4 * m.outer.step(), x)
+                    } else {
+                        dots::<4, false>(rows, 0, x)
+                    };
+                    sums[i..i + 4].copy_from_slice(&four);
                 }
                 for i in full..count {
-                    [sums[i]] = dots([row(start + i)], x);
+                    [sums[i]] = dots::<1, false>([row(start + i)], 0, x);
                 }
                 p.out.write(sums.as_ptr(), out.add(start * p.out_size), count);
             }
@@ -114,14 +124,16 @@ impl Work for Narrow {
     }
 }
 
-/// The sums of rows of `bf16`, each as long as `x`, times `x`. How many rows there are does not change the sum of any.
+/// The sums of rows of `bf16`, each as long as `x`, times `x`. How many rows there are does not change the sum of any. `AHEAD`: the
+/// rows `far` bytes further are fetched meanwhile.
 #[inline]
-fn dots<const R: usize>(rows: [&[u16]; R], x: &[f32]) -> [f32; R] {
+fn dots<const R: usize, const AHEAD: bool>(rows: [&[u16]; R], far: isize, x: &[f32]) -> [f32; R] {
     #[cfg(target_arch = "x86_64")]
     if super::has_fma() {
         // SAFETY: the processor has the instructions.
-        return unsafe { dots_fma(rows, x) };
+        return unsafe { dots_fma::<R, AHEAD>(rows, far, x) };
     }
+    let _ = far;
     rows.map(|row| {
         let mut sums = [0.0f32; 8];
         for (i, (m, x)) in row.iter().zip(x).enumerate() {
@@ -140,11 +152,19 @@ fn widened(bits: u16) -> f32 {
 /// The processor has AVX2 and FMA.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-unsafe fn dots_fma<const R: usize>(rows: [&[u16]; R], x: &[f32]) -> [f32; R] {
+unsafe fn dots_fma<const R: usize, const AHEAD: bool>(rows: [&[u16]; R], far: isize, x: &[f32]) -> [f32; R] {
     use std::arch::x86_64::*;
     let full = x.len() / 16 * 16;
     let mut sums = [[_mm256_setzero_ps(); 2]; R];
     for k in (0..full).step_by(16) {
+        if AHEAD {
+            // A line is 32 elements: half of the rows at each of its halves.
+            let first = k / 16 % 2;
+            for r in (first..R).step_by(2) {
+                let line = rows[r].as_ptr().wrapping_add(k - 16 * first);
+                _mm_prefetch::<_MM_HINT_T0>(line.wrapping_byte_offset(far).cast());
+            }
+        }
         for half in 0..2 {
             let at = k + 8 * half;
             // SAFETY: eight elements from `at` on are inside `x` and every row, which are equally long.
