@@ -5,12 +5,14 @@
     python accelerator.py [--engine pjrt:cuda] [--sizes tiny small gpt2] [--rounds 3] [--dtypes bf16 f32]
     python accelerator.py --heat [--engine pjrt:cuda]
     python accelerator.py --mlp [--engine pjrt:cuda] [--rounds 3]
+    python accelerator.py --losses [--engine pjrt:cuda] [--steps 50]
 
 Both train the same model (examples/train_gpt.rs) by Adam with f32 master weights, state donated, the loss read every ten
 steps.  Each turn is a process of its own; the time of a step is the mean of its last ten.  Prints the medians, their ratio
 (JAX's time over ours), the losses after the same steps, whose starts differ (each draws its own weights), and the peak
 memory of the device.  With --heat it times the heat equation in every spelling instead, the best of ten runs each, with
---mlp steps of small networks by gradient descent, the best mean of twenty.
+--mlp steps of small networks by gradient descent, the best mean of twenty.  With --losses it trains the tiny model in f32 on
+the accelerator with all bits in products, and on Meshwork's CPU engine, from the same weights, and compares the losses.
 """
 import argparse
 import json
@@ -254,6 +256,24 @@ def our_turn(binary, engine, size, dtype, steps):
     return dict(ms=float(ms[1]), loss=float(loss[1]), peak=float(peak[1]) * 2**20 if peak else None)
 
 
+def losses(args):
+    def train(engine):
+        command = [args.binary, "--engine", engine, "--size", "tiny", "--steps", str(args.steps), "--dtype", "f32"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        found = re.search(r"losses: (.*)", done.stdout)
+        if done.returncode or not found:
+            sys.exit(f"{' '.join(command)}: {done.stdout}{done.stderr[-2000:]}")
+        return [float(x) for x in found[1].split()]
+
+    cpu = train("cpu")
+    print(f"{'engine':34} largest relative difference from the CPU engine's, losses")
+    for engine in (args.engine + ",precision=highest", args.engine):
+        ours = train(engine)
+        worst = max(abs(a - b) / b for a, b in zip(ours, cpu))
+        print(f"{engine:34} {worst:.1e}   {' '.join(f'{x:.6f}' for x in ours)}")
+    print(f"{'cpu':34}           {' '.join(f'{x:.6f}' for x in cpu)}", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--engine", default="pjrt:cuda")
@@ -265,6 +285,7 @@ def main():
     parser.add_argument("--heat", action="store_true", help="time the heat equation instead")
     parser.add_argument("--jax-turn", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--mlp", action="store_true", help="time small networks instead")
+    parser.add_argument("--losses", action="store_true", help="compare the losses of the tiny model with the CPU engine's instead")
     parser.add_argument("--jax-heat", help=argparse.SUPPRESS)
     parser.add_argument("--jax-mlp", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -278,6 +299,8 @@ def main():
         return heat(args)
     if args.mlp:
         return mlp(args)
+    if args.losses:
+        return losses(args)
     mib = lambda turns: f"{max(t['peak'] or 0 for t in turns) / 2**20:8.0f}"
     print(f"{'model':12} {'ours, ms':>10} {'JAX, ms':>10} {'ratio':>7}   {'losses':13}   peak MiB, ours and JAX's   all times")
     for size in args.sizes:

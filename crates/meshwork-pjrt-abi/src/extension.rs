@@ -1,4 +1,4 @@
-//! The extensions for layouts and shardings.
+//! The extensions for layouts, shardings and foreign functions.
 
 use crate::types::*;
 use crate::{ExtensionBase, Slot};
@@ -80,4 +80,34 @@ pub struct ShardingsExtension {
     pub base: ExtensionBase,
     pub executable_parameters: Slot<ShardingsOfExecutable>,
     pub executable_outputs: Slot<ShardingsOfExecutable>,
+}
+
+/// The number of PJRT's extension for foreign functions.
+pub const FFI: c_int = 5;
+
+/// Tells a plugin of a handler. Its struct has no list of extensions.
+#[repr(C)]
+#[derive(Clone, Copy)]
+#[allow(missing_docs)]
+pub struct RegisterHandler {
+    pub struct_size: usize,
+    pub target_name: *const c_char,
+    pub target_name_size: usize,
+    pub handler: *mut c_void,
+    pub platform_name: *const c_char,
+    pub platform_name_size: usize,
+    pub traits: c_int,
+    /// Fields of later versions.
+    pub unused: [u64; 4],
+}
+
+/// The extension for foreign functions.
+#[repr(C)]
+#[derive(Clone, Copy)]
+#[allow(missing_docs)]
+pub struct FfiExtension {
+    pub base: ExtensionBase,
+    pub type_register: *const c_void,
+    pub user_data_add: *const c_void,
+    pub register_handler: Option<unsafe extern "C" fn(*mut RegisterHandler) -> *mut Error>,
 }

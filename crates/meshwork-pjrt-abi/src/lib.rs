@@ -30,6 +30,7 @@ pub mod element;
 mod error;
 mod executable;
 mod extension;
+pub mod ffi;
 pub mod proto;
 mod types;
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use meshwork_ir::text;
+use meshwork_ir::{Module, text};
 use meshwork_partition::Compiled;
 use meshwork_pjrt_abi::{self as abi};
 use meshwork_runtime::{Engine, Executable, LoadError, MemoryUse, Runtime, evaluator};
@@ -14,7 +14,8 @@ use crate::executable::{Loaded, PjrtExecutable, is_out_of_memory};
 use crate::plugin::{PjrtError, Plugin, blank, call};
 use crate::precision::{self, Precision};
 use crate::processes::Store;
-use crate::{compile_options, discover, lower, rewrite};
+use crate::rewrite::Rewriting;
+use crate::{compile_options, discover, kernels, lower, rewrite};
 
 /// Who splits programs over the devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -47,8 +48,8 @@ pub struct PjrtEngine {
     name: String,
     flags: Vec<(String, String)>,
     partitioner: Partitioner,
-    /// How many turns of a loop of stencils are done at a time; `None` if programs are not rewritten.
-    turns: Option<u64>,
+    /// `None` if programs are not rewritten.
+    pub(crate) rewriting: Option<Rewriting>,
     precision: Precision,
     cache: Option<Arc<Cache>>,
 }
@@ -61,10 +62,19 @@ pub struct Opening {
     flags: Vec<(String, String)>,
     partitioner: Partitioner,
     rewrites: Option<bool>,
-    turns: u64,
+    turns: Option<u64>,
+    kernels: Option<bool>,
     precision: Precision,
     transfers: Transfers,
     cache: Option<PathBuf>,
+}
+
+/// What a plugin is given.
+struct Lowered {
+    module: Module,
+    options: Vec<u8>,
+    /// Which loops are own kernels.
+    kernels: Vec<String>,
 }
 
 /// Turns of a loop of stencils that are done at a time: XLA makes one kernel of two, and two kernels need no copies.
@@ -99,6 +109,7 @@ impl PjrtEngine {
                     _ => return Err(wrong_value(part, "direct or staged")),
                 }),
                 "precision" => opening.precision(value.parse()?),
+                "kernels" => opening.kernels(value.parse().map_err(|_| wrong_value(part, "true or false"))?),
                 "turns" => opening.turns(value.parse().map_err(|_| wrong_value(part, "a number of turns"))?),
                 _ if name.starts_with("xla_") => opening.flag(name, value),
                 _ => opening.option(name, OptionValue::parse(value)),
@@ -115,7 +126,8 @@ impl PjrtEngine {
             flags: vec![],
             partitioner: Partitioner::default(),
             rewrites: None,
-            turns: TURNS,
+            turns: None,
+            kernels: None,
             precision: Precision::default(),
             transfers: Transfers::default(),
             cache: std::env::var_os("MESHWORK_PJRT_CACHE").map(PathBuf::from),
@@ -129,25 +141,23 @@ impl PjrtEngine {
 
     /// The program that the plugin is given for `program`, as text. An error says what has no such form.
     pub fn source(&self, program: &Compiled) -> Result<String, PjrtError> {
-        Ok(self.lowered(program).map_err(PjrtError::Spec)?.0)
+        Ok(text::print(&self.lowered(program).map_err(PjrtError::Spec)?.module))
     }
 
-    /// The text of `program` that the plugin compiles, and its options.
-    fn lowered(&self, program: &Compiled) -> Result<(String, Vec<u8>), String> {
+    /// `program` as the plugin compiles it.
+    fn lowered(&self, program: &Compiled) -> Result<Lowered, String> {
         let devices = program.devices();
         match self.partitioner {
             Partitioner::Meshwork => {
                 let mut module = lower::for_replicas(&program.module, devices)?;
                 self.precision.set(&mut module);
-                if let Some(turns) = self.turns {
-                    rewrite::rewrite(&mut module, turns);
-                }
-                Ok((text::print(&module), compile_options::for_replicas(devices, &self.flags)))
+                let kernels = self.rewriting.map_or(vec![], |how| rewrite::rewrite(&mut module, how));
+                Ok(Lowered { module, options: compile_options::for_replicas(devices, &self.flags), kernels })
             }
             Partitioner::Xla => {
                 let mut module = program.placed.clone();
                 self.precision.set(&mut module);
-                Ok((text::print(&module), compile_options::for_xla(devices, &self.flags)))
+                Ok(Lowered { module, options: compile_options::for_xla(devices, &self.flags), kernels: vec![] })
             }
         }
     }
@@ -222,9 +232,17 @@ impl Opening {
         self
     }
 
-    /// How many turns of a loop of stencils are done at a time where programs are rewritten; 4 without this.
+    /// How many turns of a loop of stencils are done at a time where programs are rewritten. Without this XLA does 4, and own
+    /// kernels as many as suit them.
     pub fn turns(mut self, turns: u64) -> Opening {
-        self.turns = turns;
+        self.turns = Some(turns);
+        self
+    }
+
+    /// Whether loops of stencils become own kernels where programs are rewritten. Without this they do on CUDA's devices if the
+    /// plugin can call them; with `true` a plugin that cannot is an error.
+    pub fn kernels(mut self, kernels: bool) -> Opening {
+        self.kernels = Some(kernels);
         self
     }
 
@@ -270,9 +288,16 @@ impl Opening {
         let name = format!("pjrt:{}", client.platform());
         let cache = self.cache.map(|folder| Arc::new(Cache::new(folder)));
         let is_gpu = ["cuda", "rocm"].contains(&client.platform());
-        let turns = self.rewrites.unwrap_or(is_gpu).then_some(self.turns);
+        let kernels = match self.kernels {
+            None if client.platform() == "cuda" => kernels::register(client.plugin()).is_ok(),
+            Some(true) => kernels::register(client.plugin()).map(|()| true).map_err(PjrtError::Spec)?,
+            _ => false,
+        };
+        let wish = kernels::Wish { steps: self.turns };
+        let how = Rewriting { turns: self.turns.unwrap_or(TURNS), kernels: kernels.then_some(wish) };
+        let rewriting = self.rewrites.unwrap_or(is_gpu).then_some(how);
         let (flags, partitioner, precision) = (self.flags, self.partitioner, self.precision);
-        Ok(PjrtEngine { client, name, flags, partitioner, turns, precision, cache })
+        Ok(PjrtEngine { client, name, flags, partitioner, rewriting, precision, cache })
     }
 }
 
@@ -324,11 +349,11 @@ impl Engine for PjrtEngine {
         if devices > most {
             return Err(LoadError::TooManyDevices { engine: self.name.clone(), devices, most });
         }
-        let (source, options) = match self.lowered(program) {
+        let lowered = match self.lowered(program) {
             Ok(lowered) => lowered,
             Err(reason) => return evaluator::stand_in(program, reason),
         };
-        match self.compile(&source, &options) {
+        match self.compile(&text::print(&lowered.module), &lowered.options) {
             Ok(loaded) => Ok(Arc::new(PjrtExecutable::new(program, loaded)?)),
             Err(error) if is_out_of_memory(&error) => {
                 Err(LoadError::Invalid { op: self.name.clone(), message: error.to_string() })
@@ -338,9 +363,10 @@ impl Engine for PjrtEngine {
     }
 
     fn notes(&self, program: &Compiled) -> Vec<String> {
-        let mut module = (*program.module).clone();
-        self.precision.set(&mut module);
-        precision::rounding(&module, self.client.platform()).into_iter().collect()
+        // A program that has no form for the plugin runs on the evaluator, as its fallback says.
+        let Ok(lowered) = self.lowered(program) else { return vec![] };
+        let rounding = precision::rounding(&lowered.module, self.client.platform());
+        rounding.into_iter().chain(lowered.kernels).collect()
     }
 
     fn memory(&self) -> Vec<MemoryUse> {

@@ -15,6 +15,7 @@ mod discover;
 mod engine;
 mod event;
 mod executable;
+mod kernels;
 mod lower;
 mod plugin;
 mod precision;

@@ -161,6 +161,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     engine.name(),
                     per_step * 1e3
                 );
+                println!("losses: {}", losses.iter().map(|l| format!("{l:.6}")).collect::<Vec<_>>().join(" "));
             }
             // The first step was compiled.
             (start, first) = (Instant::now(), step + 1);

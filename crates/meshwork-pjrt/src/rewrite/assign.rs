@@ -2,44 +2,54 @@
 
 use meshwork_ir::attr::ScatterDims;
 use meshwork_ir::build::{BuildError, Builder};
-use meshwork_ir::op::MovementOp;
+use meshwork_ir::op::{BodyOp, MovementOp};
 use meshwork_ir::{Attr, Module, OpId, OpKind, ValueId};
 
 use super::constants::integers;
 use super::shift::{Growth, grow, is_work_on_parts, mask};
 
-/// `dynamic_update_slice` at a place that is known.
-pub(super) fn update_slice(module: &mut Module, op: OpId) -> bool {
-    let &[x, part, ref starts @ ..] = module.op(op).operands() else { return false };
-    let starts: Option<Vec<i64>> = starts.iter().map(|&s| Some(*integers(module, s)?.first()?)).collect();
-    let Some(starts) = starts else { return false };
-    let (dims, sizes) = (module.ty(x).dims(), module.ty(part).dims());
-    let starts = starts.iter().zip(dims.iter().zip(sizes)).map(|(&s, (&n, &size))| s.clamp(0, n - size)).collect();
-    assign(module, op, x, part, starts)
+/// The array, the part and where it starts, if `op` replaces a part of an array at a place that is known.
+pub(crate) fn assigned_part(module: &Module, op: OpId) -> Option<(ValueId, ValueId, Vec<i64>)> {
+    match module.op(op).kind() {
+        OpKind::Movement(MovementOp::DynamicUpdateSlice) => updated_slice(module, op),
+        OpKind::Body(BodyOp::Scatter) => scattered_part(module, op),
+        _ => None,
+    }
 }
 
-/// A scatter of one part, at a place that is known, that replaces what is there.
-pub(super) fn scatter(module: &mut Module, op: OpId) -> bool {
+/// `dynamic_update_slice` or a scatter that replaces a large part at a place that is known.
+pub(super) fn assignment(module: &mut Module, op: OpId) -> bool {
+    assigned_part(module, op).is_some_and(|(x, part, starts)| assign(module, op, x, part, starts))
+}
+
+fn updated_slice(module: &Module, op: OpId) -> Option<(ValueId, ValueId, Vec<i64>)> {
+    let &[x, part, ref starts @ ..] = module.op(op).operands() else { return None };
+    let starts: Option<Vec<i64>> = starts.iter().map(|&s| Some(*integers(module, s)?.first()?)).collect();
+    let (dims, sizes) = (module.ty(x).dims(), module.ty(part).dims());
+    let clamped = starts?.iter().zip(dims.iter().zip(sizes)).map(|(&s, (&n, &size))| s.clamp(0, n - size)).collect();
+    Some((x, part, clamped))
+}
+
+/// A scatter of one part that replaces what is there.
+fn scattered_part(module: &Module, op: OpId) -> Option<(ValueId, ValueId, Vec<i64>)> {
     let data = module.op(op);
     let (&[x, indices, part], Some(Attr::Scatter(numbers))) = (data.operands(), data.attr("scatter_dimension_numbers"))
     else {
-        return false;
+        return None;
     };
     let (dims, sizes) = (module.ty(x).dims(), module.ty(part).dims());
     let body = module.body_of(op, 0);
     let replaces =
         body.is_some_and(|body| module.block(body).args().get(1).is_some_and(|&new| module.returned(body) == [new]));
     let one_part = is_one_part(numbers, dims.len()) && module.ty(indices).dims().len() == 1;
-    let Some(places) = integers(module, indices).filter(|_| replaces && one_part && sizes.len() == dims.len()) else {
-        return false;
-    };
+    let places = integers(module, indices).filter(|_| replaces && one_part && sizes.len() == dims.len())?;
     let mut starts = vec![0; dims.len()];
     for (&dim, &place) in numbers.scatter_dims_to_operand_dims.iter().zip(&places) {
         starts[dim as usize] = place;
     }
     // A part that does not fit is not written at all.
     let fits = starts.iter().zip(dims.iter().zip(sizes)).all(|(&s, (&n, &size))| s >= 0 && s + size <= n);
-    fits && assign(module, op, x, part, starts)
+    fits.then_some((x, part, starts))
 }
 
 fn is_one_part(numbers: &ScatterDims, rank: usize) -> bool {

@@ -5,27 +5,27 @@ use meshwork_partition::{CompileOptions, compile};
 use meshwork_runtime::{Array, Engine, Evaluator};
 use meshwork_testing::Numbers;
 
-use super::rewrite;
+use super::{Rewriting, rewrite};
 
 /// One step of a stencil: each inner element becomes a sum of its neighbors, `(offset, weight)`.
-struct Stencil {
-    dims: Vec<i64>,
+pub(crate) struct Stencil {
+    pub dims: Vec<i64>,
     /// Elements that stay, before and behind, per dimension.
-    low: Vec<i64>,
-    high: Vec<i64>,
-    terms: Vec<(Vec<i64>, f64)>,
+    pub low: Vec<i64>,
+    pub high: Vec<i64>,
+    pub terms: Vec<(Vec<i64>, f64)>,
 }
 
 /// How the step is written.
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum Spelling {
+pub(crate) enum Spelling {
     UpdateSlice,
     Scatter,
     Concatenate,
     Pad,
 }
 
-const SPELLINGS: [Spelling; 4] = [Spelling::UpdateSlice, Spelling::Scatter, Spelling::Concatenate, Spelling::Pad];
+pub(crate) const SPELLINGS: [Spelling; 4] = [Spelling::UpdateSlice, Spelling::Scatter, Spelling::Concatenate, Spelling::Pad];
 
 fn tensor(dims: &[i64], elem: &str) -> String {
     let dims: String = dims.iter().map(|d| format!("{d}x")).collect();
@@ -137,7 +137,7 @@ impl Stencil {
     }
 
     /// `steps` steps.
-    fn program(&self, spelling: Spelling, steps: i64) -> String {
+    pub fn program(&self, spelling: Spelling, steps: i64) -> String {
         let ty = tensor(&self.dims, "f32");
         format!(
             "func.func @main(%u: {ty}) -> {ty} {{
@@ -173,7 +173,7 @@ fn run(module: &Module, dims: &[i64]) -> Vec<u32> {
 fn check(source: &str, dims: &[i64], turns: u64) -> String {
     let before = text::parse(source).unwrap_or_else(|e| panic!("{e:?}\n{source}"));
     let mut after = before.clone();
-    rewrite(&mut after, turns);
+    rewrite(&mut after, Rewriting { turns, kernels: None });
     let shown = text::print(&after);
     assert_eq!(verify::verify(&after), [], "{shown}");
     assert_eq!(run(&before, dims), run(&after, dims), "{source}\nis not\n{shown}");

@@ -16,11 +16,12 @@ use super::constants::integers;
 const MOST_OPS: usize = 96;
 
 /// The counter of a loop that starts at `start` and grows by `step` until it reaches `bound`.
-struct Counter {
-    index: usize,
-    start: i64,
-    step: i64,
-    turns: u64,
+pub(crate) struct Counter {
+    /// Which argument of the loop it is.
+    pub index: usize,
+    pub start: i64,
+    pub step: i64,
+    pub turns: u64,
     /// The comparison in the condition, and which of its operands is the bound.
     compare: OpId,
 }
@@ -67,7 +68,8 @@ fn is_stencil(module: &Module, op: OpId) -> bool {
     ops.len() <= MOST_OPS && ops.iter().all(allowed) && ops.iter().any(moves)
 }
 
-fn counter_of(module: &Module, op: OpId) -> Option<Counter> {
+/// The counter of the loop `op`, if its turns are known.
+pub(crate) fn counter_of(module: &Module, op: OpId) -> Option<Counter> {
     let (cond, body) = (module.body_of(op, 0)?, module.body_of(op, 1)?);
     let &[test] = module.returned(cond) else { return None };
     let compare = module.def_op(test)?;

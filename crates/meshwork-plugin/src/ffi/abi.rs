@@ -1,104 +1,21 @@
-//! The structs of XLA's FFI, version 0.3.
+//! What a call has of its own beside the structs of XLA's FFI: errors, contexts and numbers of types.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::c_int;
+
+pub(super) use meshwork_pjrt_abi::ffi::{
+    ApiVersion, Array, Attrs, BUFFER, Buffer, Buffers, ByteSpan, CallFrame, EXECUTE, ErrorCreate, Head, Scalar, attr,
+};
 
 use meshwork_ir::ElementType;
 
 /// The version that handlers are told.
 pub(super) const VERSION: (c_int, c_int) = (0, 3);
 
-/// The only kind of argument and result.
-pub(super) const BUFFER: c_int = 1;
-/// The stage of a call.
-pub(super) const EXECUTE: c_int = 3;
-
-/// Kinds of attributes.
-pub(super) mod attr {
-    use std::ffi::c_int;
-    pub const ARRAY: c_int = 1;
-    pub const DICTIONARY: c_int = 2;
-    pub const SCALAR: c_int = 3;
-    pub const STRING: c_int = 4;
-}
-
 pub(super) type Handler = unsafe extern "C" fn(*mut CallFrame) -> *mut Error;
 
 /// An error that a handler made with the table's function.
 pub(super) struct Error {
     pub message: std::ffi::CString,
-}
-
-/// The first two words of every struct.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(super) struct Head {
-    pub struct_size: usize,
-    pub extension_start: *mut c_void,
-}
-
-impl Head {
-    pub fn of<T>() -> Head {
-        Head { struct_size: size_of::<T>(), extension_start: std::ptr::null_mut() }
-    }
-}
-
-#[repr(C)]
-pub(super) struct Buffer {
-    pub head: Head,
-    pub dtype: c_int,
-    pub data: *mut c_void,
-    pub rank: i64,
-    pub dims: *const i64,
-}
-
-/// Arguments, or results.
-#[repr(C)]
-pub(super) struct Buffers {
-    pub head: Head,
-    pub size: i64,
-    pub types: *const c_int,
-    pub all: *const *const Buffer,
-}
-
-#[repr(C)]
-pub(super) struct Attrs {
-    pub head: Head,
-    pub size: i64,
-    pub types: *const c_int,
-    pub names: *const *const ByteSpan,
-    pub attrs: *const *const c_void,
-}
-
-#[repr(C)]
-pub(super) struct ByteSpan {
-    pub start: *const c_char,
-    pub size: usize,
-}
-
-#[repr(C)]
-pub(super) struct Scalar {
-    pub dtype: c_int,
-    pub value: *const c_void,
-}
-
-#[repr(C)]
-pub(super) struct Array {
-    pub dtype: c_int,
-    pub size: usize,
-    pub data: *const c_void,
-}
-
-#[repr(C)]
-pub(super) struct CallFrame {
-    pub head: Head,
-    pub api: *const super::api::Api,
-    pub context: *const Context,
-    pub stage: c_int,
-    pub args: Buffers,
-    pub rets: Buffers,
-    pub attrs: Attrs,
-    /// Written by a handler that is not done when it returns.
-    pub future: *mut Future,
 }
 
 /// What a handler may ask about its call.

@@ -1,11 +1,11 @@
 //! The table of functions that handlers call back.
 
 use std::alloc::{Layout, alloc, dealloc};
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use super::abi::{Context, Error, Future, Head, VERSION};
+use super::abi::{ApiVersion, Context, Error, ErrorCreate, Future, Head, VERSION};
 use crate::event::Signal;
 use crate::failure::Failure;
 
@@ -41,20 +41,6 @@ pub(super) struct Api {
 
 // SAFETY: it is never written.
 unsafe impl Sync for Api {}
-
-#[repr(C)]
-struct ApiVersion {
-    head: Head,
-    major: c_int,
-    minor: c_int,
-}
-
-#[repr(C)]
-struct ErrorCreate {
-    head: Head,
-    message: *const c_char,
-    code: c_int,
-}
 
 #[repr(C)]
 struct ErrorMessage {

@@ -8,7 +8,7 @@ use meshwork_eval::ForeignCall;
 use meshwork_ir::{Attr, AttrDict, Dense, ElementType, Literal};
 
 use super::abi::{
-    Array, Attrs, BUFFER, Buffer, Buffers, ByteSpan, CallFrame, Context, EXECUTE, Handler, Head, Scalar, attr, dtype,
+    Array, Attrs, BUFFER, Buffer, Buffers, ByteSpan, CallFrame, Context, EXECUTE, Future, Handler, Head, Scalar, attr, dtype,
 };
 use super::api::{API, take};
 
@@ -34,8 +34,8 @@ pub(super) fn call(handler: Handler, call: &ForeignCall<'_>, results: &mut [Lite
     let mut frame = CallFrame {
         // The size that handlers check ends before what they may write.
         head: Head { struct_size: offset_of!(CallFrame, future), extension_start: std::ptr::null_mut() },
-        api: &raw const API,
-        context: &raw const context,
+        api: (&raw const API).cast(),
+        context: (&raw const context).cast(),
         stage: EXECUTE,
         args,
         rets,
@@ -46,7 +46,7 @@ pub(super) fn call(handler: Handler, call: &ForeignCall<'_>, results: &mut [Lite
     let failed = unsafe { take(handler(&raw mut frame)) };
     if !frame.future.is_null() {
         // SAFETY: the handler made it with the table's function, and leaves it to us.
-        let future = unsafe { Box::from_raw(frame.future) };
+        let future = unsafe { Box::from_raw(frame.future.cast::<Future>()) };
         future.wait().map_err(|failure| failure.message)?;
     }
     failed.map_or(Ok(()), |message| Err(message.to_string_lossy().into_owned()))
