@@ -1,13 +1,14 @@
 //! Peak memory of a per-device program: the most bytes alive at once, and what they are.
 //!
 //! Values live from their operation to their last use; arguments, and what a loop or branch uses from outside, live
-//! throughout. A loop's carried values are the buffers of its results.
+//! throughout. A loop's carried values are the buffers of its results; what it starts from becomes one if nothing else
+//! reads it. An update of a part of a value is made in its place if nothing reads the value afterwards.
 
 use std::collections::BTreeSet;
 
-use meshwork_ir::hash::HashMap;
-use meshwork_ir::op::ControlOp;
-use meshwork_ir::{BlockId, Module, OpId, OpKind, Type, ValueId};
+use meshwork_ir::hash::{HashMap, HashSet};
+use meshwork_ir::op::{BodyOp, ControlOp, MovementOp};
+use meshwork_ir::{BlockId, Def, Module, OpId, OpKind, Type, ValueId};
 use smallvec::SmallVec;
 
 use crate::plan::cause::{argument_name, place_of, short_name, short_type};
@@ -135,17 +136,61 @@ impl Watch for Lister {
 pub(super) fn visit(module: &Module, block: BlockId, watch: &mut impl Watch) {
     let ops = module.op_list(block);
     let mut ends = ends_after(module, &ops);
+    // Results that are in the place of a value that a loop around the block carries.
+    let mut carried: HashSet<ValueId> = HashSet::default();
     for (i, &op) in ops.iter().enumerate() {
         let data = module.op(op);
-        data.results().iter().for_each(|&v| watch.comes(module, v));
+        for (result, operand) in overwritten(module, op) {
+            if let Some(at) = ends[i].iter().position(|&v| v == operand) {
+                ends[i].swap_remove(at);
+                if carried.contains(&operand) {
+                    carried.insert(result);
+                } else {
+                    watch.goes(module, operand);
+                }
+            } else if is_carried(module, operand, block) && is_last_use(module, operand, op, &ops[i + 1..]) {
+                carried.insert(result);
+            }
+        }
+        data.results().iter().filter(|v| !carried.contains(v)).for_each(|&v| watch.comes(module, v));
         watch.reached(op);
         if runs_regions(data.kind()) {
             for &region in data.regions() {
                 module.region(region).blocks().iter().for_each(|&inner| visit(module, inner, watch));
             }
         }
-        ends[i].drain(..).for_each(|v| watch.goes(module, v));
+        ends[i].drain(..).filter(|v| !carried.contains(v)).for_each(|v| watch.goes(module, v));
     }
+}
+
+/// Results of `op` that can be in the place of one of its operands, with these operands.
+fn overwritten(module: &Module, op: OpId) -> SmallVec<[(ValueId, ValueId); 2]> {
+    let data = module.op(op);
+    let (operands, results) = (data.operands(), data.results());
+    let count = match data.kind() {
+        OpKind::Control(ControlOp::While) => operands.len(),
+        OpKind::Movement(MovementOp::DynamicUpdateSlice) | OpKind::Body(BodyOp::Scatter) => 1,
+        _ => return SmallVec::new(),
+    };
+    let once = |v: ValueId| operands.iter().filter(|&&o| o == v).count() == 1;
+    let read_inside = |v: ValueId| module.value(v).uses().iter().any(|u| module.is_inside(u.op, op) && u.op != op);
+    let pairs = results.iter().copied().zip(operands.iter().copied()).take(count);
+    pairs.filter(|&(r, v)| module.ty(r) == module.ty(v) && once(v) && !read_inside(v)).collect()
+}
+
+/// Whether `v` is a value that a loop carries, as its body, `block`, sees it.
+fn is_carried(module: &Module, v: ValueId, block: BlockId) -> bool {
+    let around = module.block_parent_op(block);
+    let is_body = around.is_some_and(|op| {
+        module.op(op).kind() == OpKind::Control(ControlOp::While) && module.body_of(op, 1) == Some(block)
+    });
+    is_body && matches!(module.value(v).def(), Def::Arg(at, _) if at == block)
+}
+
+/// Whether `op` uses `v` and none of `later`, operations of one block, does.
+fn is_last_use(module: &Module, v: ValueId, op: OpId, later: &[OpId]) -> bool {
+    let uses = module.value(v).uses();
+    uses.iter().all(|u| u.op == op || !later.iter().any(|&l| l == u.op || module.is_inside(u.op, l)))
 }
 
 /// Whether the regions of such an operation are parts of the program, not a function of elements.
@@ -194,5 +239,42 @@ mod tests {
         assert_eq!((peak.bytes, peak.at.as_str()), (64, "add at line 4"));
         let from: Vec<&str> = peak.alive.iter().map(|a| a.from.as_str()).collect();
         assert_eq!(from, ["add at line 2", "add at line 4", "argument 0", "multiply at line 3"]);
+    }
+
+    /// A stack that a loop fills row by row is there once: what it starts from, what it carries, and what a round updates.
+    #[test]
+    fn a_loop_updates_what_it_carries_in_place() {
+        let program = |extra: &str| {
+            format!(
+                "func.func @main(%x: tensor<4xf32>) -> (tensor<i32>, tensor<16x4xf32>) {{
+                  %i = stablehlo.constant dense<0> : tensor<i32>
+                  %f = stablehlo.constant dense<0.0> : tensor<f32>
+                  %z = stablehlo.broadcast_in_dim %f, dims = [] : (tensor<f32>) -> tensor<16x4xf32>
+                  %r:2 = stablehlo.while(%k = %i, %s = %z) : tensor<i32>, tensor<16x4xf32>
+                  cond {{
+                    %n = stablehlo.constant dense<16> : tensor<i32>
+                    %p = stablehlo.compare LT, %k, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+                    stablehlo.return %p : tensor<i1>
+                  }} do {{
+                    %o = stablehlo.constant dense<0> : tensor<i32>
+                    %one = stablehlo.constant dense<1> : tensor<i32>
+                    %u = stablehlo.reshape %x : (tensor<4xf32>) -> tensor<1x4xf32>
+                    %t = stablehlo.dynamic_update_slice %s, %u, %k, %o : (tensor<16x4xf32>, tensor<1x4xf32>, tensor<i32>, tensor<i32>) -> tensor<16x4xf32>
+                    {extra}
+                    %j = stablehlo.add %k, %one : tensor<i32>
+                    stablehlo.return %j, %t : tensor<i32>, tensor<16x4xf32>
+                  }}
+                  return %r#0, %r#1 : tensor<i32>, tensor<16x4xf32> }}"
+            )
+        };
+        let bytes = |extra: &str| {
+            let module = meshwork_ir::text::parse(&program(extra)).unwrap();
+            peak(&module, module.entry().unwrap()).bytes
+        };
+        let once = bytes("");
+        assert!((256..2 * 256).contains(&once), "{once}");
+        // What is read after the update is not overwritten.
+        let read = "%w = stablehlo.slice %s [0:1, 0:4] : (tensor<16x4xf32>) -> tensor<1x4xf32>";
+        assert!((2 * 256..3 * 256).contains(&bytes(read)), "{}", bytes(read));
     }
 }
