@@ -193,10 +193,21 @@ unsafe fn line<T: Copy, E: Lane<T>, O: Binary<T>>(acc: *mut u8, x: *const u8, st
                 return O::apply(range::<T, E, O>(x, stride, half), range::<T, E, O>(rest, stride, n - half));
             }
             if stride == size_of::<E::Raw>() as isize {
-                return stretch::<T, E, O>(x.cast(), n);
+                stretch::<T, E, O>(x.cast(), n)
+            } else {
+                apart::<T, E, O>(x, stride, n)
             }
-            // Side by side, they take the same loop.
-            let mut near = [MaybeUninit::<E::Raw>::uninit(); STRETCH];
+        }
+    }
+    /// [`stretch`] of elements that are not neighbors, which are brought together first.
+    ///
+    /// # Safety
+    /// As [`stretch`].
+    #[inline(never)]
+    unsafe fn apart<T: Copy, E: Lane<T>, O: Binary<T>>(x: *const u8, stride: isize, n: usize) -> T {
+        let mut near = [MaybeUninit::<E::Raw>::uninit(); STRETCH];
+        // SAFETY: the caller's; as many elements are read as were written.
+        unsafe {
             for (i, to) in near[..n].iter_mut().enumerate() {
                 to.write(x.offset(i as isize * stride).cast::<E::Raw>().read_unaligned());
             }
