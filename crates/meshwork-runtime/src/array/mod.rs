@@ -29,6 +29,7 @@ use std::ops::Range;
 use std::panic::Location;
 use std::sync::Arc;
 
+pub use arithmetic::ArrayOperand;
 use data::Data;
 pub use data::Place;
 use meshwork_ir::{ElementType, Literal, TensorType};
