@@ -162,6 +162,7 @@ impl Compiler<'_> {
         match kind {
             OpKind::Unary(UnaryOp::Real | UnaryOp::Imag) => self.rename(op),
             // Of an element type that kernels do not have, or with an attribute they do not know.
+            OpKind::Mixed(_) if library::dot::is_left_out(module, op) => Ok(()),
             OpKind::Unary(_) | OpKind::Binary(_) | OpKind::Mixed(_) => self.opaque(op),
             OpKind::Source(source) => match source {
                 SourceOp::Constant => self.constant(op),
@@ -303,6 +304,14 @@ impl Compiler<'_> {
         let mut operands = module.op(op).operands().to_vec();
         operands.extend(captured(module, op));
         for v in operands.into_iter().filter(|&v| module.ty(v).as_tensor().is_some()) {
+            if self.cx.view(v).is_none()
+                && let Some(source) = library::dot::converted(module, op, v)
+            {
+                self.view(source)?;
+                if library::dot::unconverted(&self.cx, op, v).is_some() {
+                    continue;
+                }
+            }
             self.view(v)?;
         }
         if is_renaming(module.op(op).kind()) {
@@ -315,6 +324,12 @@ impl Compiler<'_> {
         let wrong = |message: String| LoadError::Invalid { op: module.describe(op), message };
         if library::lower(&mut self.cx, op).map_err(wrong)? {
             return Ok(());
+        }
+        for &v in module.op(op).operands().iter().filter(|&&v| module.ty(v).as_tensor().is_some()) {
+            if let Some(def) = module.def_op(v).filter(|&def| library::dot::is_left_out(module, def)) {
+                self.opaque(def)?;
+            }
+            self.view(v)?;
         }
         exec::fallback::lower(&mut self.cx, op).map_err(|e| match e {
             EvalError::Unsupported { op, what } => LoadError::Unsupported { op: op.to_string(), what },

@@ -14,6 +14,7 @@ use super::work::{Fused, MAX_ARRAYS, PerDevice};
 use super::{is_fusible, is_moved_slice, is_renaming, numbers, reduce_kind, row_reduce};
 use crate::compile::{Compiler, captured};
 use crate::library;
+use crate::library::dot::converted;
 use crate::program::Node;
 use crate::step::{Buf, Step, View, Work};
 use meshwork_runtime::LoadError;
@@ -62,7 +63,9 @@ impl Compiler<'_> {
                 wanted.remove(0);
             }
             wanted.extend(captured(module, op));
-            wanted.into_iter().for_each(|v| self.store(v));
+            for v in wanted {
+                self.store(converted(module, op, v).unwrap_or(v));
+            }
         }
         self.spread_values(block).into_iter().for_each(|v| self.store(v));
     }

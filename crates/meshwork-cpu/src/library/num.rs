@@ -111,6 +111,22 @@ impl Element<f32> for Bf16 {
     }
 }
 
+/// `f32` that is read rounded to `bf16`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rounded;
+
+impl Element<f32> for Rounded {
+    type Raw = f32;
+    #[inline(always)]
+    fn load(self, raw: f32) -> f32 {
+        Bf16.load(Bf16.store(raw))
+    }
+    #[inline(always)]
+    fn store(self, value: f32) -> f32 {
+        value
+    }
+}
+
 /// `f16` as `f32`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct F16;

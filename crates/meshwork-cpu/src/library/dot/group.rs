@@ -2,7 +2,7 @@
 
 use super::micro::Packed;
 use super::pack::{Index, Packer};
-use crate::library::num::{Bf16, Cast, Element, Narrow};
+use crate::library::num::{Bf16, Cast, Element, Narrow, Rounded};
 use crate::library::transpose::{Planes, transpose};
 
 /// Reads elements of one type as parts of a word.
@@ -43,6 +43,14 @@ impl Part<u16> for Bf16 {
     #[inline(always)]
     fn load(self, raw: u16) -> u16 {
         raw
+    }
+}
+
+impl Part<u16> for Rounded {
+    type Raw = f32;
+    #[inline(always)]
+    fn load(self, raw: f32) -> u16 {
+        Bf16.store(raw)
     }
 }
 

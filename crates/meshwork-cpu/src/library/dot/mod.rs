@@ -6,6 +6,7 @@
 //! | `words`, `wordwise` | the same for bytes, short integers and `bf16`: instructions that sum products of neighbors |
 //! | `pack`, `group` | operands in the order in which these read them |
 //! | `plan` | parts, blocks, what is packed |
+//! | `factor` | operands, and conversions that are left to packing |
 //! | `matvec`, `narrow` | matrix times vector; a matrix of `bf16` times a vector |
 //! | `product` | the work of a stack of products |
 //! | `subnormal` | numbers that are taken as zero |
@@ -16,6 +17,7 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod factor;
 #[cfg(target_arch = "x86_64")]
 mod group;
 mod matvec;
@@ -41,11 +43,12 @@ use meshwork_ir::op::ContractOp;
 use meshwork_ir::{Attr, ElementType, OpId, OpKind};
 
 use super::attrs;
-use super::copy::view_of;
 use super::nest::offsets;
 use super::num::{Complex, with_f32_element, with_int_element};
 use crate::compile::lower::Lower;
-use crate::step::{Buf, View};
+use crate::step::Buf;
+use factor::{Factor, factor};
+pub(crate) use factor::{converted, is_left_out, unconverted};
 use micro::{Packed, Tile};
 use pack::{Elements, Index, Of, Packer, Writer};
 use product::{PackB, Product, Side};
@@ -64,6 +67,22 @@ pub(crate) fn has_avx512() -> bool {
     std::arch::is_x86_feature_detected!("avx512f")
 }
 
+/// What tests take this processor not to have, so that they run what others do.
+#[cfg(test)]
+#[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
+pub(crate) enum Without {
+    Nothing,
+    /// A matrix unit.
+    Tiles,
+    /// That, nor instructions that sum products of neighbors.
+    Words,
+}
+
+#[cfg(test)]
+thread_local! {
+    pub(crate) static WITHOUT: std::cell::Cell<Without> = const { std::cell::Cell::new(Without::Nothing) };
+}
+
 /// The dimension numbers of a `dot` or `dot_general`.
 pub fn dimensions(cx: &Lower<'_>, op: OpId) -> Result<DotDims, String> {
     let data = cx.module.op(op);
@@ -80,17 +99,56 @@ pub fn dimensions(cx: &Lower<'_>, op: OpId) -> Result<DotDims, String> {
 /// A product to be compiled: its operands, and the type of its result.
 struct Call<'a> {
     op: OpId,
-    lhs: View,
-    rhs: View,
+    lhs: Factor,
+    rhs: Factor,
     elem: ElementType,
     dims: &'a DotDims,
+}
+
+/// An operand by its strides.
+struct Strided {
+    buf: Buf,
+    /// Byte offset of each matrix of the stack.
+    batch: Arc<[isize]>,
+    /// Rows of the left operand, columns of the right one; how many.
+    outer: Index,
+    count: usize,
+    /// The direction that is summed over; how many elements.
+    depth: Index,
+    terms: usize,
+}
+
+impl Call<'_> {
+    /// Both operands by their strides.
+    fn strided(&self) -> [Strided; 2] {
+        let d = self.dims;
+        [(&self.lhs, &d.lhs_batch, &d.lhs_contract), (&self.rhs, &d.rhs_batch, &d.rhs_contract)].map(
+            |(Factor { view, .. }, batch, contract)| {
+                let free: Vec<i64> =
+                    (0..view.dims.len() as i64).filter(|d| !batch.contains(d) && !contract.contains(d)).collect();
+                let pick = |of: &[i64]| -> (Vec<i64>, Vec<i64>) {
+                    of.iter().map(|&d| (view.dims[d as usize], view.strides[d as usize])).unzip()
+                };
+                let size = |dims: &[i64]| dims.iter().product::<i64>() as usize;
+                let ((bd, bs), (od, os), (dd, ds)) = (pick(batch), pick(&free), pick(contract));
+                Strided {
+                    buf: view.buf,
+                    batch: offsets(&bd, &bs).into_iter().map(|o| o + view.offset as isize).collect(),
+                    outer: Index::new(&od, &os),
+                    count: size(&od),
+                    depth: Index::new(&dd, &ds),
+                    terms: size(&dd),
+                }
+            },
+        )
+    }
 }
 
 /// Adds the steps of a `dot` or `dot_general`; false if its element types are not covered.
 pub fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
     let dims = dimensions(cx, op)?;
     let data = cx.module.op(op);
-    let (lhs, rhs) = (view_of(cx, data.operands()[0])?, view_of(cx, data.operands()[1])?);
+    let (lhs, rhs) = (factor(cx, op, data.operands()[0])?, factor(cx, op, data.operands()[1])?);
     let elem = cx.shape(data.results()[0]).0;
     let call = Call { op, lhs, rhs, elem, dims: &dims };
     let types = [call.lhs.elem, call.rhs.elem, elem];
@@ -110,7 +168,11 @@ pub fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
         });
     }
     if types.iter().any(|t| t.is_float()) {
-        return Ok(if wide { typed::<f64>(cx, &call, &double) } else { typed::<f32>(cx, &call, &single) });
+        return Ok(if wide {
+            typed::<f64>(cx, &call, &double)
+        } else {
+            put(cx, &call, [call.lhs.single(), call.rhs.single()], single(elem))
+        });
     }
     let long = types.iter().any(|t| t.bits() == 64);
     Ok(if long { typed::<i64>(cx, &call, &long_int) } else { typed::<i32>(cx, &call, &int) })
@@ -168,9 +230,17 @@ pub(crate) fn is_same<T: 'static>(elem: ElementType) -> bool {
 }
 
 fn typed<T: Tile>(cx: &mut Lower<'_>, call: &Call<'_>, find: Find<'_, T>) -> bool {
-    let (Some(a), Some(b), Some(out)) = (find(call.lhs.elem), find(call.rhs.elem), find(call.elem)) else {
-        return false;
-    };
+    put(cx, call, [find(call.lhs.view.elem), find(call.rhs.view.elem)], find(call.elem))
+}
+
+/// Adds the steps of a product of numbers of type `T`; false if there is no such product of these elements.
+fn put<T: Tile>(
+    cx: &mut Lower<'_>,
+    call: &Call<'_>,
+    factors: [Option<Arc<dyn Elements<T>>>; 2],
+    out: Option<Arc<dyn Elements<T>>>,
+) -> bool {
+    let ([Some(a), Some(b)], Some(out)) = (factors, out) else { return false };
     let product = product_of(call, a, b, out);
     let c = cx.result(cx.module.op(call.op).results()[0]);
     emit(cx, call.op, product, c, call.elem);
@@ -179,44 +249,34 @@ fn typed<T: Tile>(cx: &mut Lower<'_>, call: &Call<'_>, find: Find<'_, T>) -> boo
 
 /// The product that `call` asks for, its operands packed by `a` and `b`.
 fn product_of<T: Packed>(
-    &Call { ref lhs, ref rhs, elem, dims, .. }: &Call<'_>,
+    call: &Call<'_>,
     a: Arc<dyn Packer<T>>,
     b: Arc<dyn Packer<T>>,
     out: Arc<dyn Writer<T::Sum>>,
 ) -> Product<T> {
-    let free = |x: &View, batch: &[i64], contract: &[i64]| -> Vec<i64> {
-        (0..x.dims.len() as i64).filter(|d| !batch.contains(d) && !contract.contains(d)).collect()
+    let [lhs, rhs] = call.strided();
+    let (rows, columns, depth) = (lhs.count, rhs.count, lhs.terms);
+    let side = |x: Strided, of: &Factor, packer| Side {
+        buf: x.buf,
+        batch: x.batch,
+        outer: x.outer,
+        depth: x.depth,
+        packer,
+        same: of.view.elem == of.elem && is_same::<T>(of.elem),
     };
-    let (l_free, r_free) =
-        (free(lhs, &dims.lhs_batch, &dims.lhs_contract), free(rhs, &dims.rhs_batch, &dims.rhs_contract));
-    let pick = |x: &View, of: &[i64]| -> (Vec<i64>, Vec<i64>) {
-        of.iter().map(|&d| (x.dims[d as usize], x.strides[d as usize])).unzip()
-    };
-    let side = |x: &View, batch: &[i64], outer: &[i64], depth: &[i64], packer| {
-        let ((bd, bs), (od, os), (dd, ds)) = (pick(x, batch), pick(x, outer), pick(x, depth));
-        Side {
-            buf: x.buf,
-            batch: offsets(&bd, &bs).into_iter().map(|o| o + x.offset as isize).collect(),
-            outer: Index::new(&od, &os),
-            depth: Index::new(&dd, &ds),
-            packer,
-            same: is_same::<T>(x.elem),
-        }
-    };
-    let size = |x: &View, of: &[i64]| of.iter().map(|&d| x.dims[d as usize] as usize).product::<usize>();
     Product {
-        a: side(lhs, &dims.lhs_batch, &l_free, &dims.lhs_contract, a),
-        b: side(rhs, &dims.rhs_batch, &r_free, &dims.rhs_contract, b),
+        a: side(lhs, &call.lhs, a),
+        b: side(rhs, &call.rhs, b),
         c: Buf(0),
         c_batch: Arc::new([]),
         c_row: 0,
         dense: true,
-        rows: size(lhs, &l_free),
-        columns: size(rhs, &r_free),
-        depth: size(lhs, &dims.lhs_contract),
+        rows,
+        columns,
+        depth,
         out,
-        out_size: elem.storage_bytes(),
-        out_same: is_same::<T::Sum>(elem),
+        out_size: call.elem.storage_bytes(),
+        out_same: is_same::<T::Sum>(call.elem),
         accumulate: false,
         swollen_b: false,
         packed: None,
@@ -231,21 +291,20 @@ fn product_of<T: Packed>(
 pub(crate) fn emit<T: Tile>(cx: &mut Lower<'_>, op: OpId, product: Product<T>, c: Buf, elem: ElementType) {
     if let Some(work) = matvec::Matvec::new(Product { c, ..product.clone() }) {
         let reads = work.reads();
-        cx.step(op, name_of(&product, elem), Arc::new(work), reads, vec![c]);
+        cx.step(op, product.name(elem), Arc::new(work), reads, vec![c]);
     } else {
         emit_packed(cx, op, product, c, elem);
     }
 }
 
-/// What profiles call a product.
-fn name_of<T: Packed>(product: &Product<T>, elem: ElementType) -> String {
-    let (b, m, n, k) = (product.a.batch.len(), product.rows, product.columns, product.depth);
-    if b == 1 { format!("dot {elem} {m}×{n}×{k}") } else { format!("dot {elem} {b} of {m}×{n}×{k}") }
+/// What profiles call a stack of products of so many rows, columns and terms.
+fn name_of(batch: usize, [m, n, k]: [usize; 3], elem: ElementType) -> String {
+    if batch == 1 { format!("dot {elem} {m}×{n}×{k}") } else { format!("dot {elem} {batch} of {m}×{n}×{k}") }
 }
 
 /// The same for what is not a matrix times a vector.
 fn emit_packed<T: Packed>(cx: &mut Lower<'_>, op: OpId, mut product: Product<T>, c: Buf, elem: ElementType) {
-    let name = name_of(&product, elem);
+    let name = product.name(elem);
     product.c = c;
     if product.dense {
         product.c_row = product.columns * product.out_size;

@@ -9,17 +9,20 @@ use meshwork_ir::ElementType;
 use super::pack::Index;
 use super::product::Product;
 use super::subnormal::Subnormals;
-use super::{Call, name_of, product_of, single};
+use super::{Call, product_of, single};
 use crate::compile::lower::Lower;
 use crate::library::nest::{parts_of, piece};
+use crate::library::num::Num;
 use crate::step::{Fault, Frame, Scratch, Work};
 
-/// `y[b][i] = Σ M[b][i, k] x[b][k]`, the matrix contiguous along the sums.
+/// `y[b][i] = Σ M[b][i, k] x[b][k]`.
 #[derive(Debug)]
 struct Narrow {
     product: Product<f32>,
     /// Whether the matrix is `A`.
     left: bool,
+    /// Whether the matrix is contiguous along the sums; else its rows `i` are neighbors.
+    along: bool,
     parts: usize,
 }
 
@@ -30,29 +33,37 @@ const TOGETHER: usize = 16;
 /// asked for by name. Longer ones are read as fast without, and would push each other out of the nearest cache.
 const SHORT_ROW: usize = 1536;
 
+/// The same where rows are neighbors: their sums stay in the first-level cache.
+const STRETCH: usize = 2048;
+
 /// Adds the step of a product of a matrix of `bf16` and a vector; false if it is another one.
 pub(super) fn lower(cx: &mut Lower<'_>, call: &Call<'_>) -> bool {
     let narrow = |elem| elem == ElementType::BF16;
-    let (Some(a), Some(b), Some(out)) = (single(call.lhs.elem), single(call.rhs.elem), single(call.elem)) else {
+    let (Some(a), Some(b), Some(out)) = (call.lhs.single(), call.rhs.single(), single(call.elem)) else {
         return false;
     };
     let product = product_of(call, a, b, out);
-    let left = product.columns == 1 && narrow(call.lhs.elem);
-    let right = product.rows == 1 && narrow(call.rhs.elem);
+    let left = product.columns == 1 && narrow(call.lhs.view.elem);
+    let right = product.rows == 1 && narrow(call.rhs.view.elem);
     if !left && !right {
         return false;
     }
     let (matrix, rows) = if left { (&product.a, product.rows) } else { (&product.b, product.columns) };
-    let contiguous = matches!((&matrix.outer, &matrix.depth), (Index::Stride(_), Index::Stride(2)));
-    if !contiguous || rows * product.depth == 0 {
+    let along = match (&matrix.outer, &matrix.depth) {
+        (Index::Stride(_), Index::Stride(2)) => true,
+        (Index::Stride(2), Index::Stride(_)) => false,
+        _ => return false,
+    };
+    if rows * product.depth == 0 {
         return false;
     }
     let batch = matrix.batch.len();
-    let most = if batch > 1 { batch } else { rows.div_ceil(64) };
+    // Neighboring rows are read in lines as long as a part has rows: short ones are fetched badly.
+    let most = if batch > 1 { batch } else { rows.div_ceil(if along { 64 } else { 512 }) };
     let parts = parts_of(batch * rows * product.depth * 2, 256 << 10, most);
     let c = cx.result(cx.module.op(call.op).results()[0]);
-    let (name, reads) = (name_of(&product, call.elem), vec![product.a.buf, product.b.buf]);
-    let work = Narrow { product: Product { c, ..product }, left, parts };
+    let (name, reads) = (product.name(call.elem), vec![product.a.buf, product.b.buf]);
+    let work = Narrow { product: Product { c, ..product }, left, along, parts };
     cx.step(call.op, name, Arc::new(work), reads, vec![c]);
     true
 }
@@ -67,30 +78,52 @@ impl Narrow {
     unsafe fn range(&self, frame: &Frame<'_>, scratch: &mut Scratch, batch: usize, rows: Range<usize>) {
         let p = &self.product;
         let (m, v) = if self.left { (&p.a, &p.b) } else { (&p.b, &p.a) };
-        let x = scratch.get(p.depth * size_of::<f32>()).cast::<f32>();
-        // SAFETY: the trait's contract; `x` has room for the vector, and a row is `depth` elements.
+        let memory = scratch.get((p.depth + STRETCH) * size_of::<f32>()).cast::<f32>();
+        // SAFETY: the trait's contract; there is room for the vector and a stretch of sums.
         unsafe {
+            let sums = std::slice::from_raw_parts_mut(memory, STRETCH);
+            let x = memory.add(STRETCH);
             let from = frame.ptr(v.buf).offset(v.batch[batch]).cast_const();
             v.packer.pack(from, (&v.outer, 0, 1), (&v.depth, 0, p.depth), x, 1);
             let x = std::slice::from_raw_parts(x, p.depth);
             let matrix = frame.ptr(m.buf).offset(m.batch[batch]).cast_const();
             let out = frame.ptr(p.c).add(batch * self.rows() * p.out_size);
-            let row = |i: usize| std::slice::from_raw_parts(matrix.offset(m.outer.at(i)).cast::<u16>(), p.depth);
-            for start in rows.clone().step_by(TOGETHER) {
-                let count = TOGETHER.min(rows.end - start);
-                let mut sums = [0.0; TOGETHER];
-                let full = count / 4 * 4;
-                for i in (0..full).step_by(4) {
-                    let rows = std::array::from_fn(|r| row(start + i + r));
-                    let four = if p.depth <= SHORT_ROW {
-                        dots::<4, true>(rows, 4 * m.outer.step(), x)
-                    } else {
-                        dots::<4, false>(rows, 0, x)
+            let together = if self.along { TOGETHER } else { STRETCH };
+            for start in rows.clone().step_by(together) {
+                let count = together.min(rows.end - start);
+                let sums = &mut sums[..count];
+                if self.along {
+                    let row = |i: usize| {
+                        let at = matrix.offset(m.outer.at(start + i)).cast::<u16>();
+                        std::slice::from_raw_parts(at, p.depth)
                     };
-                    sums[i..i + 4].copy_from_slice(&four);
-                }
-                for i in full..count {
-                    [sums[i]] = dots::<1, false>([row(start + i)], 0, x);
+                    let full = count / 4 * 4;
+                    for i in (0..full).step_by(4) {
+                        let rows = std::array::from_fn(|r| row(i + r));
+                        let four = if p.depth <= SHORT_ROW {
+                            dots::<4, true>(rows, 4 * m.outer.step(), x)
+                        } else {
+                            dots::<4, false>(rows, 0, x)
+                        };
+                        sums[i..i + 4].copy_from_slice(&four);
+                    }
+                    for i in full..count {
+                        [sums[i]] = dots::<1, false>([row(i)], 0, x);
+                    }
+                } else {
+                    let line = |k: usize| {
+                        let at = matrix.offset(m.outer.at(start) + m.depth.at(k)).cast::<u16>();
+                        std::slice::from_raw_parts(at, count)
+                    };
+                    sums.fill(0.0);
+                    let full = p.depth / 4 * 4;
+                    for k in (0..full).step_by(4) {
+                        let factors = std::array::from_fn(|r| x[k + r]);
+                        add_lines::<4>(sums, std::array::from_fn(|r| line(k + r)), factors);
+                    }
+                    for k in full..p.depth {
+                        add_lines(sums, [line(k)], [x[k]]);
+                    }
                 }
                 p.out.write(sums.as_ptr(), out.add(start * p.out_size), count);
             }
@@ -141,6 +174,51 @@ fn dots<const R: usize, const AHEAD: bool>(rows: [&[u16]; R], far: isize, x: &[f
         }
         sums.iter().sum()
     })
+}
+
+/// Adds lines of `bf16`, each as long as `sums`, times a factor each: one product after another.
+#[inline]
+fn add_lines<const R: usize>(sums: &mut [f32], lines: [&[u16]; R], factors: [f32; R]) {
+    #[cfg(target_arch = "x86_64")]
+    if super::has_fma() {
+        // SAFETY: the processor has the instructions.
+        return unsafe { add_lines_fma(sums, lines, factors) };
+    }
+    add_some::<R, false>(sums, lines, factors, 0);
+}
+
+/// [`add_lines`] from position `from` on.
+#[inline(always)]
+fn add_some<const R: usize, const FUSED: bool>(sums: &mut [f32], lines: [&[u16]; R], factors: [f32; R], from: usize) {
+    for (i, sum) in sums.iter_mut().enumerate().skip(from) {
+        for r in 0..R {
+            *sum = sum.add_product::<FUSED>(factors[r], widened(lines[r][i]));
+        }
+    }
+}
+
+/// # Safety
+/// The processor has AVX2 and FMA.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn add_lines_fma<const R: usize>(sums: &mut [f32], lines: [&[u16]; R], factors: [f32; R]) {
+    use std::arch::x86_64::*;
+    let full = sums.len() / 8 * 8;
+    let factor = factors.map(|f| _mm256_set1_ps(f));
+    for at in (0..full).step_by(8) {
+        // SAFETY: eight elements from `at` on are inside the sums and every line, which are equally long.
+        unsafe {
+            let to = sums.as_mut_ptr().add(at);
+            let mut sum = _mm256_loadu_ps(to);
+            for r in 0..R {
+                let bits = _mm_loadu_si128(lines[r].as_ptr().add(at).cast());
+                let wide = _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(bits)));
+                sum = _mm256_fmadd_ps(wide, factor[r], sum);
+            }
+            _mm256_storeu_ps(to, sum);
+        }
+    }
+    add_some::<R, true>(sums, lines, factors, full);
 }
 
 #[inline(always)]

@@ -4,6 +4,8 @@ use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
 
+use meshwork_ir::ElementType;
+
 use super::micro::{Micro, Packed, Shape};
 use super::pack::{Index, Packer, Writer};
 use super::plan::{Contiguity, Plan, Problem};
@@ -91,6 +93,11 @@ fn pieces(n: usize, run: usize, most: usize) -> Arc<[(usize, usize)]> {
 }
 
 impl<T: Packed> Product<T> {
+    /// What profiles call it, with results of type `elem`.
+    pub(crate) fn name(&self, elem: ElementType) -> String {
+        super::name_of(self.a.batch.len(), [self.rows, self.columns, self.depth], elem)
+    }
+
     /// Numbers along the depth.
     pub(crate) fn terms(&self) -> usize {
         self.depth.div_ceil(T::TERMS)

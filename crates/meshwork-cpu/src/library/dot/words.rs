@@ -18,12 +18,13 @@ use std::sync::Arc;
 
 use meshwork_ir::ElementType;
 
+use super::factor::Factor;
 use super::group::{Flipped, Grouped, Part};
 use super::micro::{Micro, Packed, Shape};
 use super::pack::Packer;
 use super::{Call, emit_packed, int, product_of, single, wordwise};
 use crate::compile::lower::Lower;
-use crate::library::num::{Bf16, Cast, Narrow};
+use crate::library::num::{Bf16, Cast, Narrow, Rounded};
 
 /// Four bytes. `SIGNED`: those of `B` are, and those of `A` are not; else the other way round. `OFFSET`: those of `A`
 /// are 128 more than the elements, or 128 less where they are the signed ones.
@@ -41,14 +42,23 @@ pub(super) struct Shorts(pub u32);
 #[repr(transparent)]
 pub(super) struct Halves(pub u32);
 
+/// Whether they may be used at all.
+fn has_words() -> bool {
+    #[cfg(test)]
+    if super::WITHOUT.get() >= super::Without::Words {
+        return false;
+    }
+    true
+}
+
 /// Whether the processor multiplies bytes and short integers by AVX-512 VNNI.
 fn has_vnni() -> bool {
-    is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vnni")
+    has_words() && is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vnni")
 }
 
 /// Whether it multiplies `bf16`.
 fn has_bf16() -> bool {
-    is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bf16")
+    has_words() && is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bf16")
 }
 
 /// The tile of the kernels for AVX-512.
@@ -102,7 +112,7 @@ impl Packed for Halves {
 }
 
 /// Whether elements of a type are bytes in memory that hold their value; and whether as signed ones.
-fn byte(elem: ElementType) -> Option<bool> {
+pub(super) fn byte(elem: ElementType) -> Option<bool> {
     use ElementType as E;
     match elem {
         E::I2 | E::I4 | E::I8 => Some(true),
@@ -124,22 +134,25 @@ fn short(elem: ElementType, depth: usize) -> Option<Arc<dyn Packer<Shorts>>> {
     }
 }
 
-/// Elements of a type as `bf16`, which holds them exactly.
-fn half(elem: ElementType, depth: usize) -> Option<Arc<dyn Packer<Halves>>> {
-    match elem {
-        ElementType::BF16 => Some(Arc::new(Grouped::<_, 2> { part: Bf16, depth })),
+/// The elements of a factor as `bf16`, which holds them exactly.
+fn half(x: &Factor, depth: usize) -> Option<Arc<dyn Packer<Halves>>> {
+    match (x.view.elem, x.elem) {
+        (ElementType::BF16, _) => Some(Arc::new(Grouped::<_, 2> { part: Bf16, depth })),
+        (ElementType::F32, ElementType::BF16) => Some(Arc::new(Grouped::<_, 2> { part: Rounded, depth })),
         // The least of them is subnormal.
-        ElementType::F8E8M0FNU => None,
-        _ if elem.is_float() && elem.bits() <= 8 => Some(Arc::new(Grouped::<_, 2> { part: Narrow::new(elem), depth })),
+        (ElementType::F8E8M0FNU, _) => None,
+        (elem, _) if elem.is_float() && elem.bits() <= 8 => {
+            Some(Arc::new(Grouped::<_, 2> { part: Narrow::new(elem), depth }))
+        }
         _ => None,
     }
 }
 
 /// Adds the steps of a product of words; false if it is none on this processor.
 pub(super) fn lower(cx: &mut Lower<'_>, call: &Call<'_>) -> bool {
-    let depth = call.dims.lhs_contract.iter().map(|&d| call.lhs.dims[d as usize] as usize).product();
-    let [a, b] = [call.lhs.elem, call.rhs.elem];
-    if let (Some(a), Some(b), Some(out)) = (half(a, depth), half(b, depth), single(call.elem)) {
+    let depth = call.dims.lhs_contract.iter().map(|&d| call.lhs.view.dims[d as usize] as usize).product();
+    let [a, b] = [call.lhs.view.elem, call.rhs.view.elem];
+    if let (Some(a), Some(b), Some(out)) = (half(&call.lhs, depth), half(&call.rhs, depth), single(call.elem)) {
         return has_bf16() && put(cx, call, product_of(call, a, b, out));
     }
     let Some(out) = int(call.elem) else { return false };

@@ -8,7 +8,7 @@ use super::micro::{Micro, Packed};
 use super::pack::{Index, Packer};
 use super::tests::mixed;
 use super::words::{Bytes, Shorts};
-use super::wordwise;
+use super::{WITHOUT, Without, wordwise};
 use crate::library::num::Cast;
 use crate::library::testing::{check_on, run};
 
@@ -63,6 +63,7 @@ fn integers([l, r]: [ElementType; 2], out: ElementType, [m, n, k]: [usize; 3], [
 
 #[test]
 fn integers_of_all_signs_around_the_tiles() {
+    WITHOUT.set(Without::Tiles);
     let mut case = 0;
     for m in [1, 5, 6, 7, 11, 12, 13, 25] {
         for n in [1, 2, 15, 16, 17, 31, 32, 33, 65] {
@@ -78,6 +79,7 @@ fn integers_of_all_signs_around_the_tiles() {
 
 #[test]
 fn integers_of_mixed_widths_and_results() {
+    WITHOUT.set(Without::Tiles);
     for pair in [[I8, I16], [I16, UI8], [I4, I4], [UI4, UI8], [I4, UI4], [UI4, I16], [I8, I8], [UI8, UI8], [I16, I16]] {
         for out in [I32, UI32, I16, I8, UI8, I4] {
             for transposed in [[false, false], [true, false], [false, true], [true, true]] {
@@ -89,6 +91,7 @@ fn integers_of_mixed_widths_and_results() {
 
 #[test]
 fn large_integers_in_parts_and_blocks() {
+    WITHOUT.set(Without::Tiles);
     for (pair, size) in [
         ([I8, I8], [500, 70, 2150]),
         ([UI8, UI8], [130, 600, 1030]),
@@ -103,6 +106,7 @@ fn large_integers_in_parts_and_blocks() {
 /// Dimensions that are not one run, views and stacks, against the evaluator.
 #[test]
 fn words_are_gathered_by_strides() {
+    WITHOUT.set(Without::Tiles);
     let layouts = |elem: &str, out: &str| {
         [
             format!(
@@ -148,6 +152,7 @@ fn words_are_gathered_by_strides() {
 
 #[test]
 fn halves_around_the_tiles_are_exact_for_small_integers() {
+    WITHOUT.set(Without::Tiles);
     let mut next = random(7);
     let mut literal = |dims: [usize; 2]| {
         let values: Vec<f64> = (0..dims[0] * dims[1]).map(|_| (next() % 65 - 32) as f64).collect();
@@ -169,6 +174,7 @@ fn halves_around_the_tiles_are_exact_for_small_integers() {
 /// All values of the narrow floats, times ones: they are the same in `bf16`.
 #[test]
 fn floats_of_eight_bits_are_packed_exactly() {
+    WITHOUT.set(Without::Tiles);
     use ElementType as E;
     for elem in [
         E::F4E2M1FN,
@@ -196,6 +202,7 @@ fn floats_of_eight_bits_are_packed_exactly() {
 /// Infinities and NaN stay what they are, and no padding turns them into others.
 #[test]
 fn halves_keep_special_values() {
+    WITHOUT.set(Without::Tiles);
     for k in [1, 2, 3, 5] {
         let mut a = vec![1.0; 13 * k];
         (a[0], a[k], a[2 * k]) = (f64::INFINITY, f64::NEG_INFINITY, f64::NAN);
