@@ -3,6 +3,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `micro`, `avx2`, `avx512` | tiles of the result in registers |
+//! | `amx` | tiles of `bf16` and bytes on the processor's matrix unit |
 //! | `words`, `wordwise` | the same for bytes, short integers and `bf16`: instructions that sum products of neighbors |
 //! | `pack`, `group` | operands in the order in which these read them |
 //! | `plan` | parts, blocks, what is packed |
@@ -13,6 +14,8 @@
 //!
 //! Operands are read by their strides: a transposed, sliced or broadcast view costs nothing but its packing.
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod amx;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
@@ -156,7 +159,7 @@ pub fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
         return Ok(true);
     }
     #[cfg(target_arch = "x86_64")]
-    if words::lower(cx, &call) {
+    if amx::lower(cx, &call) || words::lower(cx, &call) {
         return Ok(true);
     }
     let wide = types.iter().any(|t| matches!(t, ElementType::F64 | ElementType::C128));
