@@ -16,6 +16,8 @@ use meshwork_ir::{Attr, ElementType, Literal, OpId};
 use super::attrs;
 use super::copy::{copy, view_of};
 use super::depthwise;
+#[cfg(target_arch = "x86_64")]
+use super::dot::amx;
 use super::dot::micro::Tile;
 use super::dot::pack::Index;
 use super::dot::product::{Product, Side};
@@ -221,7 +223,19 @@ fn typed<T: Tile>(cx: &mut Lower<'_>, op: OpId, conv: &Conv, find: Find<'_, T>) 
         panels: Arc::new([]),
         blocks: Arc::new([]),
     };
-    emit(cx, op, product, own, elem);
+    #[cfg(target_arch = "x86_64")]
+    let tiles = if features_last {
+        amx::convolution(&product, [lhs.elem, rhs.elem, elem], amx::pack::Lies::Rows)
+    } else {
+        amx::convolution(&product, [rhs.elem, lhs.elem, elem], amx::pack::Lies::Columns)
+    };
+    #[cfg(not(target_arch = "x86_64"))]
+    let tiles: Option<std::convert::Infallible> = None;
+    match tiles {
+        #[cfg(target_arch = "x86_64")]
+        Some(tiles) => amx::emit(cx, op, product.name(elem), tiles),
+        _ => emit(cx, op, product, own, elem),
+    }
     if !natural {
         let back = View { strides: out.strides.clone(), ..target.clone() };
         copy(cx, op, &View { buf: own, ..back }, &target);
@@ -411,7 +425,30 @@ mod tests {
             ("3x24x20x19", "40x24x3x3", "3x40x20x19", "[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]"),
         ] {
             let case = Case { numbers, lhs, rhs, out, window: "pad = [[1, 1], [1, 1]]", groups: (1, 1) };
-            check(&source(&case, "f32", "f32"), 1e-5);
+            for (elem, out) in [("f32", "f32"), ("bf16", "f32"), ("f8E4M3FN", "f32"), ("i8", "i32"), ("ui8", "i32")] {
+                check(&source(&case, elem, out), 1e-5);
+            }
+            check(&source(&case, "bf16", "bf16"), 8e-3);
+        }
+        let strided = Case {
+            numbers: "[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]",
+            lhs: "2x31x29x5",
+            rhs: "7x7x5x24",
+            out: "2x16x15x24",
+            window: "stride = [2, 2], pad = [[3, 3], [3, 3]]",
+            groups: (1, 1),
+        };
+        let grouped = Case {
+            numbers: "[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]",
+            lhs: "3x12x13x64",
+            rhs: "3x3x32x48",
+            out: "3x10x11x48",
+            window: "",
+            groups: (2, 1),
+        };
+        for case in [strided, grouped] {
+            check(&source(&case, "bf16", "f32"), 1e-5);
+            check(&source(&case, "i8", "i32"), 0.0);
         }
     }
 
@@ -420,6 +457,7 @@ mod tests {
         for case in CASES {
             check(&source(case, "i32", "i32"), 0.0);
             check(&source(case, "i64", "i64"), 0.0);
+            check(&source(case, "i8", "i32"), 0.0);
             check(&source(case, "complex<f32>", "complex<f32>"), 1e-4);
         }
     }
