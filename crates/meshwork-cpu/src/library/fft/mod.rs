@@ -1,7 +1,15 @@
-//! Fourier transforms: `fft` along one dimension after another, lines by `rustfft`.
+//! Fourier transforms: `fft` along one dimension after another, lines side by side in vectors ([`lanes`]) or one by one by
+//! `rustfft`.
 //!
 //! A real line of even length is transformed as a complex one of half the length: its even elements are the real
 //! parts, its odd ones the imaginary parts, and one pass separates the two spectra.
+
+#[cfg(target_arch = "x86_64")]
+mod lanes;
+#[cfg(target_arch = "x86_64")]
+mod side;
+#[cfg(target_arch = "x86_64")]
+mod vector;
 
 use std::f64::consts::PI;
 use std::fmt;
@@ -38,6 +46,7 @@ struct Lines<T> {
     kind: Kind,
     /// `e^(±2πi k/n)` for `k` up to `n/2`, to join the halves of real lines.
     roots: Vec<Complex<T>>,
+    is_inverse: bool,
     /// Of the results; inverse transforms are scaled.
     scale: T,
     from: Buf,
@@ -47,7 +56,19 @@ struct Lines<T> {
     have: usize,
     want: usize,
     parts: usize,
+    /// How lines are transformed side by side, if they are.
+    #[cfg(target_arch = "x86_64")]
+    stages: Option<lanes::Stages<T>>,
 }
+
+#[cfg(target_arch = "x86_64")]
+use side::Wide;
+
+/// A number type with transforms.
+#[cfg(not(target_arch = "x86_64"))]
+trait Wide: FftNum {}
+#[cfg(not(target_arch = "x86_64"))]
+impl<T: FftNum> Wide for T {}
 
 impl<T: FftNum> fmt::Debug for Lines<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -55,20 +76,80 @@ impl<T: FftNum> fmt::Debug for Lines<T> {
     }
 }
 
-impl<T: FftNum> Lines<T> {
+impl<T: Wide> Lines<T> {
     /// Contiguous lines that one call transforms.
     fn rows(&self) -> usize {
         ((1 << 12) / self.n.max(1)).clamp(1, WIDTH)
     }
 
+    /// Lines of one group if they are done side by side.
+    fn together(&self) -> Option<usize> {
+        #[cfg(target_arch = "x86_64")]
+        if self.stages.is_some() {
+            return Some(T::lanes()? * if self.kind == Kind::Complex { 1 } else { 2 });
+        }
+        None
+    }
+
     /// Groups of lines that are transformed together.
     fn groups(&self) -> usize {
+        if let Some(width) = self.together() {
+            return if self.inner == 1 { self.outer.div_ceil(width) } else { self.outer * self.inner.div_ceil(width) };
+        }
         if self.inner == 1 { self.outer.div_ceil(self.rows()) } else { self.outer * self.inner.div_ceil(WIDTH) }
     }
 
     /// Whether real lines are done as complex ones of half the length.
     fn is_halved(&self) -> bool {
         self.kind != Kind::Complex && self.n.is_multiple_of(2)
+    }
+
+    /// The groups of one part, each in lanes of vectors.
+    ///
+    /// # Safety
+    /// As [`Work::run`].
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn side_by_side_in_vectors(
+        &self,
+        frame: &Frame<'_>,
+        scratch: &mut Scratch,
+        part: usize,
+        stages: &lanes::Stages<T>,
+        width: usize,
+    ) {
+        let numbers = side::Group::<T>::numbers(self.n);
+        let memory = scratch.get(numbers * size_of::<T>()).cast::<T>();
+        let (from, to) = (frame.ptr(self.from).cast::<T>().cast_const(), frame.ptr(self.to).cast::<T>());
+        let numbers_of = |kind: Kind, n: usize| if self.kind == kind { n } else { 2 * n };
+        // A line's numbers, of real lines on one side and of complex ones on the other.
+        let (from_line, to_line) = (numbers_of(Kind::Forward, self.have), numbers_of(Kind::Backward, self.want));
+        // SAFETY: in the whole block: scratch of that size; groups of lines of the two arrays.
+        unsafe {
+            for group in piece(self.groups(), self.parts, part, 1) {
+                let (at, to_at, lines, from_line, to_line) = if self.inner > 1 {
+                    let columns = self.inner.div_ceil(width);
+                    let (o, i) = (group / columns, group % columns * width);
+                    let at = 2 * (o * self.n * self.inner + i);
+                    (at, at, width.min(self.inner - i), 0, 0)
+                } else {
+                    let first = group * width;
+                    (first * from_line, first * to_line, width.min(self.outer - first), from_line, to_line)
+                };
+                T::run(&side::Group {
+                    stages,
+                    kind: self.kind,
+                    is_inverse: self.is_inverse,
+                    scale: self.scale,
+                    from: from.add(at),
+                    to: to.add(to_at),
+                    from_line,
+                    to_line,
+                    inner: self.inner,
+                    lines,
+                    memory,
+                });
+            }
+        }
     }
 
     /// Complex lines side by side.
@@ -149,7 +230,7 @@ impl<T: FftNum> Lines<T> {
     }
 }
 
-impl<T: FftNum> Work for Lines<T> {
+impl<T: Wide> Work for Lines<T> {
     fn parts(&self) -> usize {
         self.parts
     }
@@ -159,6 +240,12 @@ impl<T: FftNum> Work for Lines<T> {
     }
 
     unsafe fn run(&self, frame: &Frame<'_>, scratch: &mut Scratch, part: usize) -> Result<(), Fault> {
+        #[cfg(target_arch = "x86_64")]
+        if let (Some(stages), Some(width)) = (&self.stages, self.together()) {
+            // SAFETY: the trait's contract.
+            unsafe { self.side_by_side_in_vectors(frame, scratch, part, stages, width) };
+            return Ok(());
+        }
         let width = if self.kind == Kind::Complex { WIDTH.min(self.inner) } else { 1 };
         let (len, spare) =
             (width * (self.n + 1), self.fft.get_inplace_scratch_len().max(self.fft.get_immutable_scratch_len()));
@@ -283,7 +370,7 @@ struct Pass {
 }
 
 /// Adds the step from `from` to `to`, which has the extents `dims`.
-fn along<T: FftNum>(cx: &mut Lower<'_>, op: OpId, from: Buf, to: Buf, dims: &[i64], pass: Pass) {
+fn along<T: Wide>(cx: &mut Lower<'_>, op: OpId, from: Buf, to: Buf, dims: &[i64], pass: Pass) {
     let Pass { dim, kind, n, have, want, direction } = pass;
     let product = |dims: &[i64]| dims.iter().product::<i64>() as usize;
     let is_empty = n == 0 || product(dims) == 0;
@@ -297,6 +384,9 @@ fn along<T: FftNum>(cx: &mut Lower<'_>, op: OpId, from: Buf, to: Buf, dims: &[i6
         let angle = 2.0 * PI * k as f64 / n as f64;
         Complex::new(number(angle.cos()), number(sign * angle.sin()))
     };
+    // Half of a spectrum may be given in part.
+    #[cfg(target_arch = "x86_64")]
+    let expected = if kind == Kind::Backward { n / 2 + 1 } else { n };
     let is_halved = kind != Kind::Complex && n.is_multiple_of(2);
     let length = if is_halved { n / 2 } else { n };
     let mut work = Lines::<T> {
@@ -304,6 +394,7 @@ fn along<T: FftNum>(cx: &mut Lower<'_>, op: OpId, from: Buf, to: Buf, dims: &[i6
         n,
         kind,
         roots: if is_halved { (0..=n / 2).map(root).collect() } else { vec![] },
+        is_inverse: direction == FftDirection::Inverse,
         scale: number(scale),
         from,
         to,
@@ -312,6 +403,8 @@ fn along<T: FftNum>(cx: &mut Lower<'_>, op: OpId, from: Buf, to: Buf, dims: &[i6
         have,
         want,
         parts: 1,
+        #[cfg(target_arch = "x86_64")]
+        stages: if have == expected { side::stages(n, kind, outer * inner, inner) } else { None },
     };
     work.parts = parts_of(outer * inner * n * 8, 1 << 15, work.groups());
     cx.step(op, format!("transform {dims:?} along {dim}"), Arc::new(work), vec![from], vec![to]);
@@ -339,6 +432,28 @@ mod tests {
                 let (real, half) = (format!("2x{n}x{re}"), format!("2x{}xcomplex<{re}>", n / 2 + 1));
                 check(&source("RFFT", &real, &half, &[n]), tolerance);
                 check(&source("IRFFT", &half, &real, &[n]), tolerance);
+            }
+        }
+    }
+
+    /// As many lines as fill vectors, one less, one more, and odd ones of pairs.
+    #[test]
+    fn lines_side_by_side() {
+        for n in [2, 3, 5, 8, 9, 16, 30, 49, 60, 64, 121, 128, 169, 250, 315] {
+            for (re, tolerance) in [("f32", 1e-6), ("f64", 1e-12)] {
+                for lines in [15, 16, 17, 33] {
+                    let t = format!("{lines}x{n}xcomplex<{re}>");
+                    let (real, half) = (format!("{lines}x{n}x{re}"), format!("{lines}x{}xcomplex<{re}>", n / 2 + 1));
+                    check(&source("RFFT", &real, &half, &[n]), tolerance);
+                    check(&source("IRFFT", &half, &real, &[n]), tolerance);
+                    if n < 300 {
+                        check(&source("FFT", &t, &t, &[n]), tolerance);
+                        check(&source("IFFT", &t, &t, &[n]), tolerance);
+                        let columns = format!("2x{n}x{lines}xcomplex<{re}>");
+                        check(&source("FFT", &columns, &columns, &[n, lines]), tolerance);
+                        check(&source("IFFT", &columns, &columns, &[n, lines]), tolerance);
+                    }
+                }
             }
         }
     }
