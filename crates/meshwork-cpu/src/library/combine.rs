@@ -86,12 +86,12 @@ macro_rules! wrapping {
 }
 wrapping!(u8 u16 u32 u64);
 
-/// The extreme of two floats, which is `$other` unless they are equal or one is a NaN: of zeros `$sign` says which.
+/// The extreme of two floats, which is `$other` unless they are equal or the first is a NaN: of zeros, whose bits alone may
+/// differ, `$sign` of the bits is taken, with `$all` for other numbers.
 macro_rules! extreme {
-    ($t:ty, $a:ident, $b:ident, $other:ident, $sign:tt) => {{
-        let zero = <$t>::from_bits($a.to_bits() $sign $b.to_bits());
-        let number = if $a == $b { zero } else { $other };
-        let number = if $b.is_nan() { $b } else { number };
+    ($t:ty, $a:ident, $b:ident, $other:ident, $sign:tt, $all:expr) => {{
+        let bits = if $a == $b { $a.to_bits() } else { $all };
+        let number = <$t>::from_bits($other.to_bits() $sign bits);
         if $a.is_nan() { $a } else { number }
     }};
 }
@@ -102,12 +102,12 @@ macro_rules! floats {
         binary!(Mul, $t, |a, b| a * b);
         // Choices without branches are done in vectors.
         binary!(Max, $t, |a, b| {
-            let other = if b > a { b } else { a };
-            extreme!($t, a, b, other, &)
+            let other = if a > b { a } else { b };
+            extreme!($t, a, b, other, &, !0)
         });
         binary!(Min, $t, |a, b| {
-            let other = if b < a { b } else { a };
-            extreme!($t, a, b, other, |)
+            let other = if a < b { a } else { b };
+            extreme!($t, a, b, other, |, 0)
         });
     )*};
 }
@@ -349,6 +349,10 @@ unsafe fn scattered<T: Copy, O: Binary<T>>(to: *mut u8, offsets: &[isize], x: *c
             unsafe {
                 let (to, x) = (to.offset(offset).cast::<T>(), x.offset(i as isize * step).cast::<T>());
                 let mut k = 0;
+                while k + LONG <= n {
+                    together::<T, O, LONG>(to.add(k), x.add(k));
+                    k += LONG;
+                }
                 while k + LANES <= n {
                     together::<T, O, LANES>(to.add(k), x.add(k));
                     k += LANES;
@@ -357,6 +361,20 @@ unsafe fn scattered<T: Copy, O: Binary<T>>(to: *mut u8, offsets: &[isize], x: *c
                     together::<T, O, 1>(to.add(k), x.add(k));
                     k += 1;
                 }
+            }
+        }
+    }
+    /// Runs of `N` elements.
+    ///
+    /// # Safety
+    /// As [`Scattered`].
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    unsafe fn fixed<T: Copy, O: Binary<T>, const N: usize>(to: *mut u8, offsets: &[isize], x: *const u8, step: isize) {
+        for (i, &offset) in offsets.iter().enumerate() {
+            if offset != NOWHERE {
+                // SAFETY: the caller's.
+                unsafe { together::<T, O, N>(to.offset(offset).cast(), x.offset(i as isize * step).cast()) }
             }
         }
     }
@@ -373,7 +391,8 @@ unsafe fn scattered<T: Copy, O: Binary<T>>(to: *mut u8, offsets: &[isize], x: *c
         }
     }
     const LANES: usize = 8;
-    /// The same in the processor's longer vectors, with loops of their own for single elements.
+    const LONG: usize = 32;
+    /// In the processor's longer vectors, with loops of their own for lengths that are worth it.
     ///
     /// # Safety
     /// As [`Scattered`]; AVX2 and FMA are there.
@@ -390,8 +409,13 @@ unsafe fn scattered<T: Copy, O: Binary<T>>(to: *mut u8, offsets: &[isize], x: *c
         // SAFETY: the caller's; the same for lengths and steps that the compiler knows.
         unsafe {
             match n {
-                1 if step == unit => some::<T, O>(to, offsets, x, unit, 1),
-                1 => some::<T, O>(to, offsets, x, step, 1),
+                1 if step == unit => fixed::<T, O, 1>(to, offsets, x, unit),
+                1 => fixed::<T, O, 1>(to, offsets, x, step),
+                2 => fixed::<T, O, 2>(to, offsets, x, step),
+                3 => fixed::<T, O, 3>(to, offsets, x, step),
+                4 => fixed::<T, O, 4>(to, offsets, x, step),
+                8 => fixed::<T, O, 8>(to, offsets, x, step),
+                16 => fixed::<T, O, 16>(to, offsets, x, step),
                 n => some::<T, O>(to, offsets, x, step, n),
             }
         }

@@ -229,7 +229,7 @@ mod tests {
         for elem in ["i1", "i8", "ui8", "i16", "i32", "ui64", "bf16", "f16", "f32", "f64", "complex<f32>"] {
             let e = ElementType::from_text(elem).unwrap();
             for op in ["set", "add", "multiply", "maximum", "minimum"] {
-                for (n, d) in [(0, 3), (40, 7), (5, 1)] {
+                for (n, d) in [(0, 3), (40, 7), (5, 1), (9, 2), (9, 3), (9, 4), (9, 8), (9, 16), (9, 43)] {
                     let args = [noise(&[13, d], e, 1), indices(&[n, 1], -2, 15), noise(&[n, d], e, 2)];
                     check_on(&rows(elem, op, n as usize, d as usize), &args, 1e-6);
                 }
