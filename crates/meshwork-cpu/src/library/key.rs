@@ -3,6 +3,8 @@
 use meshwork_ir::ElementType;
 
 use super::num::{Bf16, Element};
+#[cfg(target_arch = "x86_64")]
+use crate::kernel::interp::loops::wide;
 
 /// Reads an element as a number for comparisons with others of its type.
 ///
@@ -100,50 +102,68 @@ unsafe fn key(at: *const u8, elem: ElementType, order: Order) -> u64 {
     if order.descending { !up & all } else { up }
 }
 
-/// Calls `visit` with the [`key`] of each of `n` elements, `step` bytes apart.
+/// Writes the [`key`] of each of the elements, `step` bytes apart, to `to`.
 ///
 /// # Safety
-/// There are so many.
-pub(super) unsafe fn each_key(
-    from: *const u8,
-    step: isize,
-    n: usize,
-    elem: ElementType,
-    order: Order,
-    mut visit: impl FnMut(u64),
-) {
-    // With the type and the step known, the compiler makes one tight loop of it.
-    macro_rules! of {
-        ($elem:expr) => {{
-            let size = $elem.storage_bytes() as isize;
-            if step == size {
-                for i in 0..n as isize {
-                    // SAFETY: the caller's.
-                    visit(unsafe { key(from.offset(i * size), $elem, order) });
+/// There are as many as keys.
+pub(super) unsafe fn write_keys(from: *const u8, step: isize, elem: ElementType, order: Order, to: &mut [u64]) {
+    /// # Safety
+    /// As [`write_keys`].
+    #[inline(always)]
+    unsafe fn all(from: *const u8, step: isize, elem: ElementType, order: Order, to: &mut [u64]) {
+        // With the type and the step known, the compiler makes one tight loop of it.
+        macro_rules! of {
+            ($elem:expr) => {{
+                let size = $elem.storage_bytes() as isize;
+                if step == size {
+                    for (i, to) in to.iter_mut().enumerate() {
+                        // SAFETY: the caller's.
+                        *to = unsafe { key(from.offset(i as isize * size), $elem, order) };
+                    }
+                } else {
+                    for (i, to) in to.iter_mut().enumerate() {
+                        // SAFETY: the caller's.
+                        *to = unsafe { key(from.offset(i as isize * step), $elem, order) };
+                    }
                 }
-            } else {
-                for i in 0..n as isize {
-                    // SAFETY: the caller's.
-                    visit(unsafe { key(from.offset(i * step), $elem, order) });
-                }
-            }
-        }};
+            }};
+        }
+        match elem {
+            ElementType::F32 => of!(ElementType::F32),
+            ElementType::F64 => of!(ElementType::F64),
+            ElementType::I32 => of!(ElementType::I32),
+            ElementType::UI32 => of!(ElementType::UI32),
+            ElementType::I64 => of!(ElementType::I64),
+            ElementType::BF16 => of!(ElementType::BF16),
+            elem => of!(elem),
+        }
     }
-    match elem {
-        ElementType::F32 => of!(ElementType::F32),
-        ElementType::F64 => of!(ElementType::F64),
-        ElementType::I32 => of!(ElementType::I32),
-        ElementType::UI32 => of!(ElementType::UI32),
-        ElementType::I64 => of!(ElementType::I64),
-        ElementType::BF16 => of!(ElementType::BF16),
-        elem => of!(elem),
+    /// The same in the processor's longer vectors.
+    ///
+    /// # Safety
+    /// As [`write_keys`]; AVX2 is there.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    unsafe fn in_long_vectors(from: *const u8, step: isize, elem: ElementType, order: Order, to: &mut [u64]) {
+        // SAFETY: the caller's.
+        unsafe { all(from, step, elem, order, to) }
     }
+    #[cfg(target_arch = "x86_64")]
+    if wide() {
+        // SAFETY: the caller's, and the processor has been asked.
+        return unsafe { in_long_vectors(from, step, elem, order, to) };
+    }
+    // SAFETY: the caller's.
+    unsafe { all(from, step, elem, order, to) }
 }
+
+/// Keys that are looked at together.
+const TOGETHER: usize = 64;
 
 /// The `count` smallest keys with their positions, in order; equal ones as they are.
 ///
 /// # Safety
-/// As [`each_key`].
+/// As [`write_keys`], for `n` elements.
 pub(super) unsafe fn first_keys(
     (from, step, n): (*const u8, isize, usize),
     elem: ElementType,
@@ -156,7 +176,7 @@ pub(super) unsafe fn first_keys(
         return;
     }
     // What is not below the largest of `count` others is not among the first.
-    let (mut bound, mut at, room) = (u64::MAX, 0u32, 2 * count + 512);
+    let (mut bound, room) = (u64::MAX, 2 * count + 512);
     let cut = |out: &mut Vec<(u64, u32)>| {
         if out.len() > count {
             out.select_nth_unstable(count - 1);
@@ -164,17 +184,24 @@ pub(super) unsafe fn first_keys(
         }
         out.iter().map(|k| k.0).max().unwrap_or(u64::MAX)
     };
-    // SAFETY: the caller's.
-    unsafe {
-        each_key(from, step, n, elem, order, |key| {
-            if key < bound || (out.len() < count) {
-                out.push((key, at));
+    let mut keys = [0; TOGETHER];
+    for first in (0..n).step_by(TOGETHER) {
+        let keys = &mut keys[..TOGETHER.min(n - first)];
+        // SAFETY: the caller's.
+        unsafe { write_keys(from.offset(first as isize * step), step, elem, order, keys) };
+        // Of most blocks nothing is below, which all comparisons together show soonest.
+        let has_some = keys.iter().fold(false, |any, &key| any | (key < bound));
+        if !has_some && out.len() >= count {
+            continue;
+        }
+        for (i, &key) in keys.iter().enumerate() {
+            if key < bound || out.len() < count {
+                out.push((key, (first + i) as u32));
                 if out.len() == room {
                     bound = cut(out);
                 }
             }
-            at += 1;
-        });
+        }
     }
     cut(out);
     out.sort_unstable();

@@ -9,7 +9,7 @@ use meshwork_ir::{BlockId, ElementType, Module, OpId};
 
 use super::attrs;
 use super::copy::view_of;
-use super::key::{Order, each_key, first_keys, has_key, sort_positions};
+use super::key::{Order, first_keys, has_key, sort_positions, write_keys};
 use super::nest::{offsets, parts_of, piece};
 use crate::compile::lower::Lower;
 use crate::step::{Buf, Fault, Frame, Scratch, View, Work};
@@ -72,9 +72,9 @@ impl Work for Sort {
                     (frame.ptr(by.from).offset(by.starts[line] + k.at).cast_const(), by.step)
                 };
                 let read = |k: &Key, keys: &mut Vec<u64>| {
-                    let (from, step) = start(k);
-                    keys.reserve(self.n);
-                    each_key(from, step, self.n, k.elem, k.order, |key| keys.push(key));
+                    let ((from, step), have) = (start(k), keys.len());
+                    keys.resize(have + self.n, 0);
+                    write_keys(from, step, k.elem, k.order, &mut keys[have..]);
                 };
                 keys.clear();
                 let few = self.first < self.n / 8 && self.keys.len() == 1 && self.n <= u32::MAX as usize;
