@@ -29,9 +29,11 @@ pub(crate) struct Side<T> {
 }
 
 impl<T> Side<T> {
-    fn contiguity(&self) -> Contiguity {
+    /// How it lies, for a product with so many columns (of `A`) or rows (of `B`) of the other operand.
+    fn contiguity(&self, others: usize) -> Contiguity {
         let size = size_of::<T>() as isize;
-        let long = |x: &Index| x.run(0, LONG) == LONG;
+        let long = if others <= FEW { SHORT } else { LONG };
+        let long = |x: &Index| x.run(0, long) == long;
         match (&self.outer, &self.depth) {
             _ if !self.same => Contiguity::Other,
             (o, d) if d.step() == size && long(d) && o.run(0, 4) == 4 => Contiguity::Along,
@@ -43,6 +45,10 @@ impl<T> Side<T> {
 
 /// Runs of the depth from this length on are worth a call of the micro-kernel each.
 const LONG: usize = 48;
+
+/// The same where what is packed would serve few columns.
+const SHORT: usize = 12;
+const FEW: usize = 64;
 
 /// Rows or columns that are packed side by side.
 const GROUP: usize = 128;
@@ -113,8 +119,8 @@ impl<T: Packed> Product<T> {
             depth: self.terms(),
             size: size_of::<T>(),
             tile: self.tile,
-            plain_a: self.a.contiguity(),
-            plain_b: self.b.contiguity(),
+            plain_a: self.a.contiguity(self.columns),
+            plain_b: self.b.contiguity(self.rows),
             swollen_b: self.swollen_b,
         });
         let run = |x: &Index| x.run(0, usize::MAX);
