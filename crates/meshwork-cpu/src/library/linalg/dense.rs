@@ -7,6 +7,7 @@ use rustfft::num_traits::Float;
 
 use super::field::Field;
 use super::householder::{self, Adjoint};
+use super::panels;
 use super::product::Operand;
 use super::stack::{One, Routine};
 use super::triangular::{self, Diagonal};
@@ -188,6 +189,9 @@ pub(super) enum Reflect {
     Tridiagonal(Triangle),
 }
 
+/// Columns of one piece of a product of reflectors.
+const COLUMNS: usize = 128;
+
 /// Routines on Householder reflectors; `size` is that of the first operand.
 #[derive(Debug)]
 pub(super) struct Reflection<T> {
@@ -202,17 +206,39 @@ impl<T: Field> Routine for Reflection<T> {
         m * n * (m.min(n) + 20) / 8
     }
 
-    unsafe fn run(&self, one: &One<'_>, _: usize, scratch: &mut Scratch) {
+    fn pieces(&self) -> usize {
+        // Columns of a product do not depend on each other.
+        match self.what {
+            Reflect::Product => self.size[1].div_ceil(COLUMNS).max(1),
+            Reflect::Multiply { left: true, size, .. } => size[1].div_ceil(COLUMNS).max(1),
+            _ => 1,
+        }
+    }
+
+    unsafe fn run(&self, one: &One<'_>, piece: usize, scratch: &mut Scratch) {
         let [m, n] = self.size;
-        // SAFETY: in the whole function: operands and results of the routine, by its description.
+        // SAFETY: in the whole function: operands and results of the routine, by its description; each piece of a product
+        // writes its own columns.
         unsafe {
+            let mine = |n: usize| piece * COLUMNS..((piece + 1) * COLUMNS).min(n);
+            if self.what == Reflect::Product {
+                let (a, taus, out) = (one.operand::<T>(0), one.operand::<T>(1), one.result_start::<T>(0));
+                return householder::product(a, [m, n], taus, out, mine(n), scratch);
+            }
             if let Reflect::Multiply { left, adjoint: conj, size } = self.what {
-                let (a, taus, out) = (one.operand::<T>(0), one.operand::<T>(1), one.result::<T>(0));
-                out.copy_from_slice(one.operand(2));
+                let (a, taus) = (one.operand::<T>(0), one.operand::<T>(1));
                 let how = |conj: bool| if conj { Adjoint::Yes } else { Adjoint::No };
                 if left {
-                    return householder::multiply(a, [m, n], taus, out, size[1], how(conj), scratch);
+                    let (c, out, mine) = (one.operand::<T>(2), one.result_start::<T>(0), mine(size[1]));
+                    for i in 0..size[0] {
+                        let at = i * size[1] + mine.start;
+                        std::ptr::copy_nonoverlapping(c[at..].as_ptr(), out.add(at), mine.len());
+                    }
+                    let to = (out.add(mine.start), size[1], mine.len());
+                    return householder::multiply_columns(a, [m, n], taus, to, how(conj), scratch);
                 }
+                let out = one.result::<T>(0);
+                out.copy_from_slice(one.operand(2));
                 // C Q is the adjoint of Q* C*.
                 let mut c = adjoint(out, size);
                 householder::multiply(a, [m, n], taus, &mut c, size[0], how(!conj), scratch);
@@ -222,7 +248,6 @@ impl<T: Field> Routine for Reflection<T> {
             out.copy_from_slice(one.operand(0));
             match self.what {
                 Reflect::Qr => householder::qr(out, [m, n], one.result(1), scratch),
-                Reflect::Product => householder::product(out, [m, n], one.operand(1), scratch),
                 Reflect::PivotedQr => {
                     let order = one.result::<i32>(1);
                     order.copy_from_slice(one.operand(1));
@@ -239,7 +264,13 @@ impl<T: Field> Routine for Reflection<T> {
                     if is_upper {
                         out.reverse();
                     }
-                    householder::tridiagonal(out, n, diagonal, beside, taus);
+                    panels::tridiagonal(out, n, diagonal, beside, taus, scratch);
+                    // LAPACK leaves the other triangle as it is.
+                    let other = one.operand::<T>(0);
+                    for i in 0..n {
+                        let at = |j: usize| if is_upper { n * n - 1 - (i * n + j) } else { i * n + j };
+                        (i + 1..n).for_each(|j| out[i * n + j] = other[at(j)]);
+                    }
                     if is_upper {
                         out.reverse();
                         diagonal.reverse();
@@ -248,7 +279,7 @@ impl<T: Field> Routine for Reflection<T> {
                     }
                     one.result::<i32>(4)[0] = 0;
                 }
-                Reflect::Multiply { .. } => {}
+                Reflect::Product | Reflect::Multiply { .. } => {}
             }
         }
     }

@@ -7,8 +7,10 @@ use rustfft::num_traits::{Float, One as _, Zero};
 
 use super::Triangle;
 use super::dense::adjoint;
+use super::divide::rounded;
 use super::field::{Field, norm};
 use super::householder::{self, Adjoint};
+use super::panels;
 use super::product::{Operand, Sign, accumulate};
 use super::spectrum::{self, Rows};
 use super::stack::{One, Routine};
@@ -25,18 +27,13 @@ fn is_finite<T: Field>(values: &[T]) -> bool {
     values.iter().all(|v| v.is_finite())
 }
 
-/// The positions of `values` from the smallest to the largest.
-fn ascending<R: Float>(values: &[R]) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..values.len()).collect();
-    order.sort_by(|&a, &b| values[a].partial_cmp(&values[b]).unwrap_or(std::cmp::Ordering::Equal));
-    order
-}
-
 /// `heevd`: eigenvectors as columns, eigenvalues in rising order, and 0 if all went well.
 #[derive(Debug)]
 pub(super) struct SelfAdjoint<T> {
     pub n: usize,
     pub triangle: Triangle,
+    /// None of them, or all.
+    pub vectors: Vectors,
     pub of: PhantomData<T>,
 }
 
@@ -60,27 +57,55 @@ impl<T: Field> Routine for SelfAdjoint<T> {
             Triangle::Upper => a[j * n + i].conj(),
         };
         let mut lower: Vec<T> = (0..n * n).map(|at| element(at / n, at % n)).collect();
-        let mut beside = vec![T::Real::zero(); n - 1];
-        let mut taus = vec![T::zero(); n - 1];
-        let mut rows = Rows::identity(n);
-        let is_done = is_finite(&lower) && {
-            householder::tridiagonal(&mut lower, n, values, &mut beside, &mut taus);
-            spectrum::symmetric(values, &beside, &mut rows)
-        };
-        if !is_done {
+        if !is_finite(&lower) || !self.solve(&mut lower, vectors, values, scratch) {
             info[0] = FAILED;
             values.fill(T::Real::nan());
             vectors.fill(nan());
-            return;
         }
-        let order = ascending(values);
-        let rows = rows.reordered(&order);
-        let sorted: Vec<T::Real> = order.iter().map(|&i| values[i]).collect();
-        values.copy_from_slice(&sorted);
-        (0..n * n).for_each(|at| vectors[at] = T::real(rows.values[at % n * n + at / n]));
-        let below = below_first_row(&lower, n);
-        householder::multiply(&below, [n - 1; 2], &taus, &mut vectors[n..], n, Adjoint::No, scratch);
     }
+}
+
+impl<T: Field> SelfAdjoint<T> {
+    /// Eigenvalues and eigenvectors of a matrix in its lower triangle; whether they were found.
+    fn solve(&self, lower: &mut [T], vectors: &mut [T], values: &mut [T::Real], scratch: &mut Scratch) -> bool {
+        let n = self.n;
+        let mut beside = vec![T::Real::zero(); n - 1];
+        let mut taus = vec![T::zero(); n - 1];
+        panels::tridiagonal(lower, n, values, &mut beside, &mut taus, scratch);
+        // Squares must not overflow.
+        let most = values.iter().chain(&beside).fold(T::Real::zero(), |most, v| most.max(v.abs()));
+        let scale = if most.is_zero() { T::Real::one() } else { most };
+        let scaled = |list: &[T::Real]| -> Vec<f64> { list.iter().map(|&v| number(v / scale)).collect() };
+        let (mut diagonal, beside) = (scaled(values), scaled(&beside));
+        if self.vectors == Vectors::None {
+            let is_done = spectrum::symmetric(&mut diagonal, &beside, &mut Rows::none());
+            diagonal.sort_by(f64::total_cmp);
+            values.iter_mut().zip(&diagonal).for_each(|(to, &v)| *to = rounded::<T::Real>(v) * scale);
+            return is_done;
+        }
+        let Some(found) = T::symmetric(&diagonal, &beside, scratch) else { return false };
+        values.iter_mut().zip(&found.values).for_each(|(to, &v)| *to = rounded::<T::Real>(v) * scale);
+        columns_of(&found.rows, [n, n], vectors, n);
+        let below = below_first_row(lower, n);
+        householder::multiply(&below, [n - 1; 2], &taus, &mut vectors[n..], n, Adjoint::No, scratch);
+        true
+    }
+}
+
+/// Writes `count` rows of `n` real numbers as columns of `to`, whose rows have `width` elements.
+fn columns_of<T: Field>(rows: &[T::Real], [count, n]: [usize; 2], to: &mut [T], width: usize) {
+    const TILE: usize = 16;
+    for first in (0..count).step_by(TILE) {
+        for i in 0..n {
+            for j in first..count.min(first + TILE) {
+                to[i * width + j] = T::real(rows[j * n + i]);
+            }
+        }
+    }
+}
+
+fn number<R: Float>(x: R) -> f64 {
+    x.to_f64().unwrap_or(f64::NAN)
 }
 
 /// The reflectors of a reduction to Hessenberg or tridiagonal form as those of a factorization of the rows after the first.
@@ -139,35 +164,33 @@ fn decompose<T: Field>(a: &[T], [m, n]: [usize; 2], width: usize, scratch: &mut 
     let mut d = vec![T::Real::zero(); n];
     let mut e = vec![T::Real::zero(); n.saturating_sub(1)];
     let (mut left_taus, mut right_taus) = (vec![T::zero(); n], vec![T::zero(); n.saturating_sub(1)]);
-    householder::bidiagonal(&mut square, [rows, n], (&mut d, &mut e), (&mut left_taus, &mut right_taus));
-    let rows_of = || if width == 0 { Rows::none() } else { Rows::identity(n) };
-    let (mut x, mut y) = (rows_of(), rows_of());
-    if !spectrum::bidiagonal(&mut d, &mut e, &mut x, &mut y) {
-        return None;
-    }
-    let mut order = ascending(&d);
-    order.reverse();
-    let values = order.iter().map(|&i| d[i] * scale).collect();
+    let taus = (&mut left_taus[..], &mut right_taus[..]);
+    panels::bidiagonal(&mut square, [rows, n], (&mut d, &mut e), taus, scratch);
+    let numbers = |list: &[T::Real]| -> Vec<f64> { list.iter().map(|&v| number(v)).collect() };
+    let (mut d, mut e) = (numbers(&d), numbers(&e));
+    let scaled = |v: &f64| rounded::<T::Real>(*v) * scale;
     if width == 0 {
-        return Some(Decomposition { values, u: vec![], v: vec![] });
-    }
-    let (x, y) = (x.reordered(&order), y.reordered(&order));
-    // The columns of U: those of X under the reflectors, then what completes the basis.
-    let mut u = vec![T::zero(); m * width];
-    for i in 0..m {
-        for j in 0..width {
-            u[i * width + j] = match (i < n, j < n) {
-                (true, true) => T::real(x.values[j * n + i]),
-                (false, false) if i == j => T::one(),
-                _ => T::zero(),
-            };
+        if !spectrum::bidiagonal(&mut d, &mut e, &mut Rows::none(), &mut Rows::none()) {
+            return None;
         }
+        d.sort_by(f64::total_cmp);
+        return Some(Decomposition { values: d.iter().rev().map(scaled).collect(), u: vec![], v: vec![] });
     }
+    let mut found = T::bidiagonal(&d, &e, scratch)?;
+    // From the largest to the smallest.
+    let values = found.values.iter().rev().map(scaled).collect();
+    found.left = found.left.chunks_exact(n.max(1)).rev().flatten().copied().collect();
+    found.right = found.right[..n * n].chunks_exact(n.max(1)).rev().flatten().copied().collect();
+    // The columns of U: those of the bidiagonal matrix under the reflectors, then what completes the basis.
+    let mut u = vec![T::zero(); m * width];
+    columns_of(&found.left, [n, n], &mut u, width);
+    (n..width).for_each(|i| u[i * width + i] = T::one());
     householder::multiply(&square, [rows, n], &left_taus, &mut u[..rows * width], width, Adjoint::No, scratch);
     if is_tall {
         householder::multiply(&a, [m, n], &outer, &mut u, width, Adjoint::No, scratch);
     }
-    let mut v: Vec<T> = (0..n * n).map(|at| T::real(y.values[at % n * n + at / n])).collect();
+    let mut v = vec![T::zero(); n * n];
+    columns_of(&found.right, [n, n], &mut v, n);
     if n > 1 {
         // Reflectors of the right side stand in rows, from one column after the diagonal on.
         let k = n - 1;

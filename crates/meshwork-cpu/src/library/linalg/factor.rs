@@ -3,7 +3,7 @@
 use rustfft::num_traits::{Float, Zero};
 
 use super::field::{Field, subtract, wide};
-use super::product::{Operand, Sign, accumulate};
+use super::product::{Operand, Sign, accumulate, subtract_lower};
 use super::triangular::{Diagonal, solve, solve_right};
 use crate::step::Scratch;
 
@@ -26,7 +26,8 @@ pub(super) unsafe fn cholesky<T: Field>(a: *mut T, row: usize, n: usize, scratch
             let (below, rest) = (a.add(half * row), a.add(half * row + half));
             cholesky(a, row, half, scratch)?;
             solve_right(Operand::rows(a, row), (below, row as isize), [n - half, half], scratch);
-            subtract_square(rest, below, row, n - half, half, scratch);
+            let rows = Operand::rows(below.cast_const(), row);
+            subtract_lower(rest, row, rows, rows.adjoint(), [n - half, half], scratch);
             return cholesky(rest, row, n - half, scratch).map_err(|at| at + half);
         }
         for i in 0..n {
@@ -43,26 +44,6 @@ pub(super) unsafe fn cholesky<T: Field>(a: *mut T, row: usize, n: usize, scratch
             }
         }
         Ok(())
-    }
-}
-
-/// `C - B B*` in place, in the lower triangle of `C` and a little beyond; `B` is `n × k`.
-///
-/// # Safety
-/// As [`cholesky`].
-unsafe fn subtract_square<T: Field>(c: *mut T, b: *const T, row: usize, n: usize, k: usize, scratch: &mut Scratch) {
-    // SAFETY: in the whole function: the caller's.
-    unsafe {
-        let half = if n > 64 { n / 2 } else { 0 };
-        let rows = Operand::rows(b, row);
-        if half > 0 {
-            subtract_square(c, b, row, half, k, scratch);
-            let at = (c.add(half * row), row as isize);
-            accumulate(at, Sign::Minus, rows.from(half, 0), rows.adjoint(), [n - half, half, k], scratch);
-            let (c, b) = (c.add(half * row + half), b.add(half * row));
-            return subtract_square(c, b, row, n - half, k, scratch);
-        }
-        accumulate((c, row as isize), Sign::Minus, rows, rows.adjoint(), [n, n, k], scratch);
     }
 }
 
@@ -142,13 +123,24 @@ unsafe fn narrow<T: Field>(a: *mut T, row: usize, [m, n]: [usize; 2], pivots: &m
     singular
 }
 
+/// Swaps `n` elements of two rows, which may be one.
+///
+/// # Safety
+/// Both are valid.
+pub(super) unsafe fn swap<T>(a: *mut T, b: *mut T, n: usize) {
+    if a != b {
+        // SAFETY: the caller's; two rows do not overlap.
+        unsafe { std::ptr::swap_nonoverlapping(a, b, n) };
+    }
+}
+
 /// Swaps the first `n` elements of rows `i` and `j`.
 ///
 /// # Safety
 /// Both are valid.
 unsafe fn swap_rows<T>(a: *mut T, row: usize, i: usize, j: usize, n: usize) {
     if i != j {
-        // SAFETY: the caller's; two rows do not overlap.
-        unsafe { std::ptr::swap_nonoverlapping(a.add(i * row), a.add(j * row), n) };
+        // SAFETY: the caller's.
+        unsafe { swap(a.add(i * row), a.add(j * row), n) };
     }
 }

@@ -4,8 +4,11 @@ use meshwork_ir::ElementType;
 use rustfft::num_complex::{self, Complex};
 use rustfft::num_traits::{Float, Zero};
 
+use super::divide::{self, Eigen};
 use super::schur;
+use super::singular::{self, Singular};
 use crate::library::dot::micro::Tile;
+use crate::step::Scratch;
 
 /// A real or complex number.
 pub(super) trait Field:
@@ -39,6 +42,12 @@ pub(super) trait Field:
     /// The Schur form of the Hessenberg matrix `t` of order `n`, by [`schur`].
     fn schur(t: &mut [Self], z: &mut [Self], n: usize) -> bool;
 
+    /// Eigenvalues and eigenvectors of a real tridiagonal matrix, by [`divide`].
+    fn symmetric(diagonal: &[f64], beside: &[f64], scratch: &mut Scratch) -> Option<Eigen<Self::Real>>;
+
+    /// Singular values and vectors of a real bidiagonal matrix, by [`singular`].
+    fn bidiagonal(diagonal: &[f64], beside: &[f64], scratch: &mut Scratch) -> Option<Singular<Self::Real>>;
+
     /// The eigenvalues on the diagonal of a Schur form.
     fn eigenvalues(t: &[Self], n: usize) -> Vec<Complex<Self::Real>>;
 
@@ -59,6 +68,12 @@ macro_rules! fields {
             fn schur(t: &mut [$real], z: &mut [$real], n: usize) -> bool {
                 schur::real(t, z, n)
             }
+            fn symmetric(diagonal: &[f64], beside: &[f64], scratch: &mut Scratch) -> Option<Eigen<$real>> {
+                divide::symmetric(diagonal, beside, scratch)
+            }
+            fn bidiagonal(diagonal: &[f64], beside: &[f64], scratch: &mut Scratch) -> Option<Singular<$real>> {
+                singular::bidiagonal(diagonal, beside, scratch)
+            }
             fn eigenvalues(t: &[$real], n: usize) -> Vec<Complex<$real>> {
                 schur::eigenvalues(t, n)
             }
@@ -72,6 +87,12 @@ macro_rules! fields {
             }
             fn schur(t: &mut [Self], z: &mut [Self], n: usize) -> bool {
                 schur::complex(t, z, n)
+            }
+            fn symmetric(diagonal: &[f64], beside: &[f64], scratch: &mut Scratch) -> Option<Eigen<$real>> {
+                divide::symmetric(diagonal, beside, scratch)
+            }
+            fn bidiagonal(diagonal: &[f64], beside: &[f64], scratch: &mut Scratch) -> Option<Singular<$real>> {
+                singular::bidiagonal(diagonal, beside, scratch)
             }
             fn eigenvalues(t: &[Self], n: usize) -> Vec<Self> {
                 (0..n).map(|k| t[k * n + k]).collect()
@@ -87,8 +108,45 @@ pub(super) fn subtract<T: Field>(y: &mut [T], factor: T, x: &[T]) {
     y.iter_mut().zip(x).for_each(|(y, &x)| *y = *y - factor * x);
 }
 
+/// `Σ conj(x) y`, in several lanes.
+#[inline(always)]
+pub(super) fn dot<T: Field>(x: &[T], y: &[T]) -> T {
+    const LANES: usize = 16;
+    let mut sums = [T::zero(); LANES];
+    let (x_lanes, y_lanes) = (x.chunks_exact(LANES), y.chunks_exact(LANES));
+    let rest = x_lanes.remainder().iter().zip(y_lanes.remainder());
+    let rest = rest.fold(T::zero(), |sum, (x, &y)| sum + x.conj() * y);
+    for (x, y) in x_lanes.zip(y_lanes) {
+        for l in 0..LANES {
+            sums[l] = sums[l] + x[l].conj() * y[l];
+        }
+    }
+    sums.into_iter().fold(rest, |sum, lane| sum + lane)
+}
+
+/// The square root of a sum of squares, if those were neither huge nor tiny: then they have lost nothing.
+#[inline(always)]
+fn root<R: Float>(square: R) -> Option<R> {
+    let small = R::min_positive_value() / R::epsilon().powi(3);
+    (square > small && square.is_finite()).then(|| square.sqrt())
+}
+
+/// The Euclidean norm of neighbors, without overflow.
+#[inline(always)]
+pub(super) fn length<T: Field>(values: &[T]) -> T::Real {
+    root(dot(values, values).re()).unwrap_or_else(|| scaled_norm(values.iter().copied()))
+}
+
 /// The Euclidean norm, without overflow.
 pub(super) fn norm<T: Field>(values: impl Iterator<Item = T> + Clone) -> T::Real {
+    let square = |v: T| v.re() * v.re() + v.im() * v.im();
+    let sum = values.clone().fold(T::Real::zero(), |sum, v| sum + square(v));
+    root(sum).unwrap_or_else(|| scaled_norm(values))
+}
+
+/// The Euclidean norm by way of the largest element.
+#[cold]
+fn scaled_norm<T: Field>(values: impl Iterator<Item = T> + Clone) -> T::Real {
     let larger = |most: T::Real, v: T| if v.size() <= most { most } else { v.size() };
     let most = values.clone().fold(T::Real::zero(), larger);
     if most.is_zero() || !most.is_finite() {

@@ -1,23 +1,26 @@
 //! Householder reflectors as LAPACK stores them: QR with and without pivoting, products of reflectors, reduction to
-//! Hessenberg and to tridiagonal form.
+//! Hessenberg form.
 //!
 //! A reflector is `H = I - tau v v*` with `v[0] = 1`; the rest of `v` stands below the diagonal. `H*` maps the column
 //! it was made from to a real multiple of the first unit vector. All matrices are row-major without gaps.
 
+use std::ops::Range;
+
 use rustfft::num_traits::{Float, One, Zero};
 
-use super::field::{Field, norm, subtract, wide};
+use super::field::{Field, dot, length, norm, subtract, wide};
 use super::product::{Operand, Sign, accumulate};
 use crate::step::Scratch;
 
 /// Reflectors that are applied as one product.
-const BLOCK: usize = 32;
+pub(super) const BLOCK: usize = 32;
 
 /// Makes the reflector of the column that starts with `alpha` and goes on in `tail`, each `row` after the other: gives
 /// `tau`, and leaves the multiple of the unit vector in the place of `alpha` and `v` in that of `tail`.
-fn reflector<T: Field>(a: &mut [T], alpha: usize, tail: usize, row: usize, count: usize) -> T {
+#[inline(always)]
+pub(super) fn reflector<T: Field>(a: &mut [T], alpha: usize, tail: usize, row: usize, count: usize) -> T {
     let at = |i: usize| tail + i * row;
-    let length = norm((0..count).map(|i| a[at(i)]));
+    let length = if row == 1 { length(&a[tail..tail + count]) } else { norm((0..count).map(|i| a[at(i)])) };
     let head = a[alpha];
     if length.is_zero() && head.im().is_zero() {
         return T::zero();
@@ -55,19 +58,48 @@ fn stored<T: Field>(a: &[T], m: usize, n: usize, k: usize, below: usize) -> Vec<
 /// `a = Q R` in place: `R` above, the reflectors of `Q = H₀ H₁ ...` below the diagonal, their factors in `taus`.
 pub(super) fn qr<T: Field>(a: &mut [T], [m, n]: [usize; 2], taus: &mut [T], scratch: &mut Scratch) {
     let least = m.min(n);
-    let mut sums = vec![T::zero(); BLOCK];
     for k in (0..least).step_by(BLOCK) {
         let width = BLOCK.min(least - k);
-        for j in k..k + width {
-            taus[j] = reflector(a, j * n + j, (j + 1) * n + j, n, m - j - 1);
-            let v = stored(a, m, n, j, 0);
-            wide(|| reflect(a, n, &v, taus[j].conj(), j, (j + 1, k + width), &mut sums));
-        }
+        qr_panel(a, [m, n], k, taus);
         if k + width < n {
             let block = Reflectors::new(a, [m, n], k, &taus[k..k + width]);
             block.apply(a, n, (k + width, n), Adjoint::Yes, scratch);
         }
     }
+}
+
+/// Factors the columns of the panel from `k` on.
+pub(super) fn qr_panel<T: Field>(a: &mut [T], [m, n]: [usize; 2], k: usize, taus: &mut [T]) {
+    let width = BLOCK.min(m.min(n) - k);
+    let mut sums = vec![T::zero(); width];
+    for j in k..k + width {
+        taus[j] = reflector(a, j * n + j, (j + 1) * n + j, n, m - j - 1);
+        let v = stored(a, m, n, j, 0);
+        wide(|| reflect(a, n, &v, taus[j].conj(), j, (j + 1, k + width), &mut sums));
+    }
+}
+
+/// Applies the reflectors of the panel from `k` on to columns `from..to` of `a`.
+///
+/// # Safety
+/// `a` is valid for `m × n` elements, and nothing else uses these columns meanwhile or writes the panel.
+pub(super) unsafe fn follow<T: Field>(
+    a: *mut T,
+    [m, n]: [usize; 2],
+    k: usize,
+    taus: &[T],
+    (from, to): (usize, usize),
+    adjoint: Adjoint,
+    scratch: &mut Scratch,
+) {
+    if from >= to {
+        return;
+    }
+    // SAFETY: the caller's.
+    let element = |i: usize, j: usize| unsafe { *a.add(i * n + j) };
+    let block = Reflectors::of(element, m, k, taus);
+    // SAFETY: the caller's.
+    unsafe { block.apply_to(a.add(k * n + from), n, to - from, adjoint, scratch) }
 }
 
 /// Whether the conjugate transpose is meant.
@@ -89,11 +121,16 @@ struct Reflectors<T> {
 impl<T: Field> Reflectors<T> {
     /// The reflectors in the columns of `a` from `first` on.
     fn new(a: &[T], [m, n]: [usize; 2], first: usize, taus: &[T]) -> Reflectors<T> {
+        Reflectors::of(|i, j| a[i * n + j], m, first, taus)
+    }
+
+    /// The same by a function of row and column.
+    fn of(element: impl Fn(usize, usize) -> T, m: usize, first: usize, taus: &[T]) -> Reflectors<T> {
         let (rows, width) = (m - first, taus.len());
         let v: Vec<T> = (0..rows * width)
             .map(|at| match (at / width, at % width) {
                 (i, j) if i == j => T::one(),
-                (i, j) if i > j => a[(first + i) * n + first + j],
+                (i, j) if i > j => element(first + i, first + j),
                 _ => T::zero(),
             })
             .collect();
@@ -101,10 +138,12 @@ impl<T: Field> Reflectors<T> {
         let mut t = vec![T::zero(); width * width];
         for j in 0..width {
             let mut dots = vec![T::zero(); j];
-            for i in j..rows {
-                let row = &v[i * width..(i + 1) * width];
-                dots.iter_mut().zip(row).for_each(|(dot, x)| *dot = *dot + x.conj() * row[j]);
-            }
+            wide(|| {
+                for i in j..rows {
+                    let row = &v[i * width..(i + 1) * width];
+                    dots.iter_mut().zip(row).for_each(|(dot, x)| *dot = *dot + x.conj() * row[j]);
+                }
+            });
             for i in 0..j {
                 let sum = (i..j).fold(T::zero(), |sum, k| sum + t[i * width + k] * dots[k]);
                 t[i * width + j] = -taus[j] * sum;
@@ -116,16 +155,22 @@ impl<T: Field> Reflectors<T> {
 
     /// Applies the product (or its adjoint) to columns `from..to` of `c`, which has rows of `n`.
     fn apply(&self, c: &mut [T], n: usize, (from, to): (usize, usize), adjoint: Adjoint, scratch: &mut Scratch) {
-        let (k, columns) = (self.width, to - from);
-        if columns == 0 || self.rows == 0 {
-            return;
+        if from < to && self.rows > 0 {
+            // SAFETY: `c` has rows of `n` elements up to the last of `v`.
+            unsafe { self.apply_to(c[self.first * n + from..].as_mut_ptr(), n, to - from, adjoint, scratch) }
         }
-        let at = self.first * n + from;
-        let target = c[at..].as_mut_ptr();
+    }
+
+    /// The same to so many columns from `target` on, which is in the first row of `v`.
+    ///
+    /// # Safety
+    /// They are valid, and nothing else uses them meanwhile.
+    unsafe fn apply_to(&self, target: *mut T, n: usize, columns: usize, adjoint: Adjoint, scratch: &mut Scratch) {
+        let k = self.width;
         let mut dots = vec![T::zero(); k * columns];
         let mut factors = vec![T::zero(); k * columns];
         let v = Operand::rows(self.v.as_ptr(), k);
-        // SAFETY: `c` has rows of `n` elements up to the last of `v`; the others are of these sizes.
+        // SAFETY: the caller's; the others are of these sizes.
         unsafe {
             let source = Operand::rows(target.cast_const(), n);
             let dots = (dots.as_mut_ptr(), columns as isize);
@@ -141,25 +186,60 @@ impl<T: Field> Reflectors<T> {
     }
 }
 
-/// The first `n` columns of `Q = H₀ H₁ ...` from the reflectors that [`qr`] left in `a`, in its place.
-pub(super) fn product<T: Field>(a: &mut [T], [m, n]: [usize; 2], taus: &[T], scratch: &mut Scratch) {
-    let reflectors = a.to_vec();
-    a.fill(T::zero());
-    (0..m.min(n)).for_each(|i| a[i * n + i] = T::one());
-    for k in (0..taus.len()).step_by(BLOCK).rev() {
-        let width = BLOCK.min(taus.len() - k);
-        let block = Reflectors::new(&reflectors, [m, n], k, &taus[k..k + width]);
-        block.apply(a, n, (k, n), Adjoint::No, scratch);
+/// Columns `columns` of the `n` columns of `Q = H₀ H₁ ...` from the reflectors that [`qr`] leaves in `a`.
+///
+/// # Safety
+/// `out` is valid for `m × n` elements, and nothing else uses these columns meanwhile.
+pub(super) unsafe fn product<T: Field>(
+    a: &[T],
+    [m, n]: [usize; 2],
+    taus: &[T],
+    out: *mut T,
+    columns: Range<usize>,
+    scratch: &mut Scratch,
+) {
+    // SAFETY: in the whole function: the caller's.
+    unsafe {
+        for i in 0..m {
+            for j in columns.clone() {
+                *out.add(i * n + j) = if i == j { T::one() } else { T::zero() };
+            }
+        }
+        for k in (0..taus.len()).step_by(BLOCK).rev() {
+            let width = BLOCK.min(taus.len() - k);
+            // Columns before the reflectors are not changed by them.
+            let first = columns.start.max(k);
+            if first < columns.end {
+                let block = Reflectors::new(a, [m, n], k, &taus[k..k + width]);
+                block.apply_to(out.add(k * n + first), n, columns.end - first, Adjoint::No, scratch);
+            }
+        }
     }
 }
 
 /// `Q C` or `Q* C` in place for `C` of `m × columns` and `Q` from the reflectors in the `n` columns of `a`.
 pub(super) fn multiply<T: Field>(
     a: &[T],
-    [m, n]: [usize; 2],
+    size: [usize; 2],
     taus: &[T],
     c: &mut [T],
     columns: usize,
+    adjoint: Adjoint,
+    scratch: &mut Scratch,
+) {
+    // SAFETY: all of `c`.
+    unsafe { multiply_columns(a, size, taus, (c.as_mut_ptr(), columns, columns), adjoint, scratch) }
+}
+
+/// The same for a `C` whose rows are so many elements apart, and so many columns of it.
+///
+/// # Safety
+/// They are valid, and nothing else uses them meanwhile.
+pub(super) unsafe fn multiply_columns<T: Field>(
+    a: &[T],
+    [m, n]: [usize; 2],
+    taus: &[T],
+    (c, row, columns): (*mut T, usize, usize),
     adjoint: Adjoint,
     scratch: &mut Scratch,
 ) {
@@ -170,7 +250,10 @@ pub(super) fn multiply<T: Field>(
     for k in blocks {
         let width = BLOCK.min(taus.len() - k);
         let block = Reflectors::new(a, [m, n], k, &taus[k..k + width]);
-        block.apply(c, columns, (0, columns), adjoint, scratch);
+        if columns > 0 && m > k {
+            // SAFETY: the caller's.
+            unsafe { block.apply_to(c.add(k * row), row, columns, adjoint, scratch) }
+        }
     }
 }
 
@@ -225,90 +308,13 @@ pub(super) fn hessenberg<T: Field>(a: &mut [T], n: usize, taus: &mut [T]) {
         taus[k] = reflector(a, (k + 1) * n + k, (k + 2) * n + k, n, n - k - 2);
         let v = stored(a, n, n, k, 1);
         wide(|| {
+            let conjugate: Vec<T> = v.iter().map(|v| v.conj()).collect();
             for row in a.chunks_exact_mut(n) {
                 let row = &mut row[k + 1..];
-                let dot = row.iter().zip(&v).fold(T::zero(), |sum, (&x, &v)| sum + x * v) * taus[k];
-                row.iter_mut().zip(&v).for_each(|(x, v)| *x = *x - dot * v.conj());
+                let factor = dot(&conjugate, row) * taus[k];
+                subtract(row, factor, &conjugate);
             }
             reflect(a, n, &v, taus[k].conj(), k + 1, (k + 1, n), &mut sums);
-        });
-    }
-}
-
-/// `a = Q T Q*` in place from the lower triangle of a Hermitian `a`: `T` has `diagonal` and `beside` it, the reflectors
-/// of `Q` stand below its subdiagonal.
-pub(super) fn tridiagonal<T: Field>(
-    a: &mut [T],
-    n: usize,
-    diagonal: &mut [T::Real],
-    beside: &mut [T::Real],
-    taus: &mut [T],
-) {
-    let half = T::Real::one() / (T::Real::one() + T::Real::one());
-    for k in 0..n.saturating_sub(1) {
-        taus[k] = reflector(a, (k + 1) * n + k, (k + 2) * n + k, n, n - k - 2);
-        beside[k] = a[(k + 1) * n + k].re();
-        let (v, first) = (stored(a, n, n, k, 1), k + 1);
-        let row = |i: usize| (first + i) * n + first..(first + i) * n + first + i;
-        wide(|| {
-            // A v by the lower triangle alone.
-            let mut x = vec![T::zero(); v.len()];
-            for i in 0..v.len() {
-                let mut sum = v[i].scale(a[row(i).end].re());
-                for ((&a, &v_j), x_j) in a[row(i)].iter().zip(&v).zip(&mut x) {
-                    sum = sum + a * v_j;
-                    *x_j = *x_j + a.conj() * v[i];
-                }
-                x[i] = x[i] + sum;
-            }
-            x.iter_mut().for_each(|x| *x = *x * taus[k]);
-            let dot = x.iter().zip(&v).fold(T::zero(), |sum, (x, &v)| sum + x.conj() * v);
-            let shift = (taus[k] * dot).scale(half);
-            subtract(&mut x, shift, &v);
-            for i in 0..v.len() {
-                for ((a, x_j), v_j) in a[row(i).start..=row(i).end].iter_mut().zip(&x).zip(&v) {
-                    *a = *a - (v[i] * x_j.conj() + x[i] * v_j.conj());
-                }
-            }
-        });
-    }
-    for k in 0..n {
-        diagonal[k] = a[k * n + k].re();
-        a[k * n + k] = T::real(diagonal[k]);
-    }
-}
-
-/// `a = U B V*` in place for `m >= n`: `B` has a real `diagonal` and elements `beside` it to the right. The reflectors of
-/// `U` stand below the diagonal, those of `V` in rows from one column after the diagonal on.
-pub(super) fn bidiagonal<T: Field>(
-    a: &mut [T],
-    [m, n]: [usize; 2],
-    (diagonal, beside): (&mut [T::Real], &mut [T::Real]),
-    (left_taus, right_taus): (&mut [T], &mut [T]),
-) {
-    let mut sums = vec![T::zero(); n];
-    for k in 0..n {
-        left_taus[k] = reflector(a, k * n + k, (k + 1) * n + k, n, m - k - 1);
-        diagonal[k] = a[k * n + k].re();
-        let v = stored(a, m, n, k, 0);
-        wide(|| reflect(a, n, &v, left_taus[k].conj(), k, (k + 1, n), &mut sums));
-        if k + 1 == n {
-            break;
-        }
-        // The reflector that maps the adjoint of the row maps the row from the right.
-        let first = k * n + k + 1;
-        let end = (k + 1) * n;
-        a[first..end].iter_mut().for_each(|v| *v = v.conj());
-        right_taus[k] = reflector(a, first, first + 1, 1, n - k - 2);
-        beside[k] = a[first].re();
-        let u: Vec<T> = (first..end).map(|at| if at == first { T::one() } else { a[at] }).collect();
-        let tau = right_taus[k];
-        wide(|| {
-            for row in a[end..m * n].chunks_exact_mut(n) {
-                let row = &mut row[k + 1..];
-                let dot = row.iter().zip(&u).fold(T::zero(), |sum, (&x, &u)| sum + x * u) * tau;
-                row.iter_mut().zip(&u).for_each(|(x, u)| *x = *x - dot * u.conj());
-            }
         });
     }
 }

@@ -5,19 +5,27 @@
 //! | `stack` | a routine on every matrix of a stack |
 //! | `field`, `product` | numbers; products of blocks |
 //! | `triangular`, `factor`, `householder`, `schur`, `tridiagonal` | the algorithms |
-//! | `spectrum` | eigenvalues of tridiagonal, singular values of bidiagonal matrices |
+//! | `panels` | reductions to tridiagonal and bidiagonal form |
+//! | `spectrum` | eigenvalues of tridiagonal, singular values of bidiagonal matrices, without vectors or of small ones |
+//! | `secular`, `divide`, `singular` | the same with vectors, by dividing the matrix |
 //! | `dense`, `eigen` | the routines of them |
+//! | `blocks` | factorizations of one large matrix, as steps for several threads |
 //!
 //! A custom call is a LAPACK routine as JAX names it, `lapack_sgetrf_ffi`: operands and results are LAPACK's, stacked over
 //! leading dimensions. Reflectors, packed factors, row swaps and failure codes are stored as LAPACK stores them.
 
+mod blocks;
 mod dense;
+mod divide;
 mod eigen;
 mod factor;
 mod field;
 mod householder;
+mod panels;
 mod product;
 mod schur;
+mod secular;
+mod singular;
 mod spectrum;
 mod stack;
 #[cfg(test)]
@@ -104,6 +112,10 @@ pub(super) fn cholesky(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
 fn factor_of<T: Field>(cx: &mut Lower<'_>, op: OpId, triangle: Triangle) -> Result<bool, String> {
     let dims = cx.shape(cx.module.op(op).operands()[0]).1;
     let Some([_, n]) = sides(&dims) else { return Ok(false) };
+    let count = dims[..dims.len() - 2].iter().product::<i64>() as usize;
+    if blocks::is_large(count, [n, n]) {
+        return blocks::cholesky::<T>(cx, op, n, triangle);
+    }
     stack(cx, op, dims.len() - 2, Cholesky::<T> { n, triangle, of: PhantomData })
 }
 
@@ -190,7 +202,12 @@ where
     let size = sides(&dims).unwrap_or_default();
     let of = PhantomData::<T>;
     let reflect = |what: Reflect| Reflection { what, size, of };
+    let count = dims[..batch].iter().product::<i64>() as usize;
+    let is_large = blocks::is_large(count, size);
     match routine {
+        "potrf" if fits("x2 x2 i0") && is_large => blocks::cholesky::<T>(cx, op, size[1], triangle),
+        "getrf" if fits("x2 x2 i1 i0") && is_large => blocks::lu::<T>(cx, op, size),
+        "geqrf" | "Qr" if fits("x2 x2 x1") && is_large => blocks::qr::<T>(cx, op, size),
         "potrf" if fits("x2 x2 i0") => stack(cx, op, batch, Cholesky { n: size[1], triangle, of }),
         "getrf" if fits("x2 x2 i1 i0") => stack(cx, op, batch, Lu { size, of }),
         "trsm" if fits("x2 x2 x2") => {
@@ -231,10 +248,16 @@ where
             let size = sides(&cx.shape(data.operands()[3]).1).unwrap_or_default();
             stack(cx, op, batch, Tridiagonal { size, singular: Singular::Perturb, of })
         }
-        "syevd" | "heevd" if fits("x2 x2 r1 i0") => stack(cx, op, batch, SelfAdjoint { n: size[1], triangle, of }),
+        "syevd" | "heevd" if fits("x2 x2 r1 i0") => {
+            // Eigenvalues alone are much less work.
+            let is_used = !cx.module.value(data.results()[0]).uses().is_empty();
+            let vectors = if is_used { Vectors::Full } else { Vectors::None };
+            stack(cx, op, batch, SelfAdjoint { n: size[1], triangle, vectors, of })
+        }
         "gesdd" | "gesvd" if fits("x2 x2 r1 x2 x2 i0") => {
+            let is_used = |i: usize| !cx.module.value(data.results()[i]).uses().is_empty();
             let vectors = match () {
-                _ if is("mode", 'N') => Vectors::None,
+                _ if is("mode", 'N') || !(is_used(2) || is_used(3)) => Vectors::None,
                 _ if is("mode", 'A') => Vectors::Full,
                 _ => Vectors::Thin,
             };

@@ -143,3 +143,29 @@ pub(super) unsafe fn accumulate<T: Field>(
         }
     }
 }
+
+/// `C - A B` in place, in the lower triangle of `C` and a little beyond; `C` has `n` rows `row` apart, and the depth is `k`.
+///
+/// # Safety
+/// As [`accumulate`].
+pub(super) unsafe fn subtract_lower<T: Field>(
+    c: *mut T,
+    row: usize,
+    a: Operand<T>,
+    b: Operand<T>,
+    [n, k]: [usize; 2],
+    scratch: &mut Scratch,
+) {
+    // SAFETY: in the whole function: the caller's.
+    unsafe {
+        let half = if n > 64 { n / 2 } else { 0 };
+        if half > 0 {
+            subtract_lower(c, row, a, b, [half, k], scratch);
+            let at = (c.add(half * row), row as isize);
+            accumulate(at, Sign::Minus, a.from(half, 0), b, [n - half, half, k], scratch);
+            let rest = c.add(half * row + half);
+            return subtract_lower(rest, row, a.from(half, 0), b.from(0, half), [n - half, k], scratch);
+        }
+        accumulate((c, row as isize), Sign::Minus, a, b, [n, n, k], scratch);
+    }
+}

@@ -1,10 +1,13 @@
 //! Schur forms by QR steps on a Hessenberg matrix: double shifts for real matrices, Wilkinson's for complex ones.
 //!
 //! Matrices are row-major and of order `n`. `t` is Hessenberg and becomes (quasi-)triangular, `z` is multiplied from the
-//! right by what it was turned with. Both functions say whether the steps converged.
+//! right by what it was turned with. Both functions say whether the steps converged. Inside, `z` is transposed, so that
+//! its columns are turned along memory.
 
 use rustfft::num_complex::Complex;
 use rustfft::num_traits::{Float, Zero};
+
+use super::field::wide;
 
 /// Steps for one eigenvalue before it is given up.
 const STEPS: usize = 300;
@@ -14,6 +17,21 @@ const UNUSUAL: usize = 10;
 
 /// The real Schur form: blocks of order 2 are pairs of complex eigenvalues, with equal diagonal elements.
 pub(super) fn real<R: Float>(t: &mut [R], z: &mut [R], n: usize) -> bool {
+    transpose(z, n);
+    let is_done = wide(|| real_steps(t, z, n));
+    transpose(z, n);
+    is_done
+}
+
+/// A square matrix in place.
+fn transpose<T>(m: &mut [T], n: usize) {
+    for i in 0..n {
+        (0..i).for_each(|j| m.swap(i * n + j, j * n + i));
+    }
+}
+
+#[inline(always)]
+fn real_steps<R: Float>(t: &mut [R], z: &mut [R], n: usize) -> bool {
     let two = R::one() + R::one();
     let (mut end, mut steps) = (n, 0);
     while end > 0 {
@@ -75,6 +93,7 @@ fn block_start<T: Copy + Zero, R: Float>(t: &mut [T], n: usize, last: usize, siz
 }
 
 /// Reflects rows and columns from `k` on so that `v` becomes a multiple of a unit vector.
+#[inline(always)]
 fn reflect<R: Float>(t: &mut [R], z: &mut [R], n: usize, k: usize, v: &[R], last: usize) {
     let most = v.iter().fold(R::zero(), |most, x| most.max(x.abs()));
     if most.is_zero() || !most.is_finite() {
@@ -86,19 +105,32 @@ fn reflect<R: Float>(t: &mut [R], z: &mut [R], n: usize, k: usize, v: &[R], last
     u[0] = u[0] + if u[0].is_sign_negative() { -length } else { length };
     let factor = (R::one() + R::one()) / u.iter().fold(R::zero(), |sum, &x| sum + x * x);
     let width = v.len();
-    for j in k.saturating_sub(1)..n {
-        let dot = (0..width).fold(R::zero(), |sum, i| sum + u[i] * t[(k + i) * n + j]) * factor;
-        (0..width).for_each(|i| t[(k + i) * n + j] = t[(k + i) * n + j] - dot * u[i]);
+    reflect_rows(t, n, (k, k.saturating_sub(1)), width, u, factor);
+    reflect_rows(z, n, (k, 0), width, u, factor);
+    for row in t.chunks_exact_mut(n).take((k + 4).min(last + 1)) {
+        let row = &mut row[k..k + width];
+        let dot = row.iter().zip(&u).fold(R::zero(), |sum, (&x, &u)| sum + x * u) * factor;
+        row.iter_mut().zip(&u).for_each(|(x, &u)| *x = *x - dot * u);
     }
-    let columns = |m: &mut [R], rows: usize| {
-        for row in m.chunks_exact_mut(n).take(rows) {
-            let row = &mut row[k..k + width];
-            let dot = row.iter().zip(&u).fold(R::zero(), |sum, (&x, &u)| sum + x * u) * factor;
-            row.iter_mut().zip(&u).for_each(|(x, &u)| *x = *x - dot * u);
+}
+
+/// Reflects the `width` rows from `k` on, from column `first` to the last.
+#[inline(always)]
+fn reflect_rows<R: Float>(m: &mut [R], n: usize, (k, first): (usize, usize), width: usize, u: [R; 3], factor: R) {
+    let (a, rest) = m[k * n..].split_at_mut(n);
+    let (b, rest) = rest.split_at_mut(n);
+    let pairs = a[first..].iter_mut().zip(&mut b[first..]);
+    if width == 2 {
+        for (a, b) in pairs {
+            let dot = (*a * u[0] + *b * u[1]) * factor;
+            (*a, *b) = (*a - dot * u[0], *b - dot * u[1]);
         }
-    };
-    columns(t, (k + 4).min(last + 1));
-    columns(z, n);
+        return;
+    }
+    for ((a, b), c) in pairs.zip(&mut rest[first..n]) {
+        let dot = (*a * u[0] + *b * u[1] + *c * u[2]) * factor;
+        (*a, *b, *c) = (*a - dot * u[0], *b - dot * u[1], *c - dot * u[2]);
+    }
 }
 
 /// Turns the block of order 2 at `k` so that its diagonal elements are equal, or so that it is triangular if its
@@ -122,13 +154,13 @@ fn standardize<R: Float>(t: &mut [R], z: &mut [R], n: usize, k: usize) {
         let (x, y) = (t[k * n + j], t[(k + 1) * n + j]);
         (t[k * n + j], t[(k + 1) * n + j]) = (cos * x + sin * y, cos * y - sin * x);
     }
-    let columns = |m: &mut [R], rows: usize| {
-        for row in m.chunks_exact_mut(n).take(rows) {
-            (row[k], row[k + 1]) = (cos * row[k] + sin * row[k + 1], cos * row[k + 1] - sin * row[k]);
-        }
-    };
-    columns(t, k + 2);
-    columns(z, n);
+    for row in t.chunks_exact_mut(n).take(k + 2) {
+        (row[k], row[k + 1]) = (cos * row[k] + sin * row[k + 1], cos * row[k + 1] - sin * row[k]);
+    }
+    for j in 0..n {
+        let (x, y) = (z[k * n + j], z[(k + 1) * n + j]);
+        (z[k * n + j], z[(k + 1) * n + j]) = (cos * x + sin * y, cos * y - sin * x);
+    }
     let is_split = !is_pair || t[k * n + k + 1] * t[(k + 1) * n + k] >= R::zero();
     if is_split {
         t[(k + 1) * n + k] = R::zero();
@@ -156,6 +188,14 @@ pub(super) fn eigenvalues<R: Float>(t: &[R], n: usize) -> Vec<Complex<R>> {
 
 /// The Schur form of a complex matrix.
 pub(super) fn complex<R: Float>(t: &mut [Complex<R>], z: &mut [Complex<R>], n: usize) -> bool {
+    transpose(z, n);
+    let is_done = wide(|| complex_steps(t, z, n));
+    transpose(z, n);
+    is_done
+}
+
+#[inline(always)]
+fn complex_steps<R: Float>(t: &mut [Complex<R>], z: &mut [Complex<R>], n: usize) -> bool {
     let two = R::one() + R::one();
     let (mut end, mut steps) = (n, 0);
     let mut turns = vec![];
@@ -195,14 +235,14 @@ pub(super) fn complex<R: Float>(t: &mut [Complex<R>], z: &mut [Complex<R>], n: u
             }
             turns.push((k, c, s));
         }
-        let columns = |m: &mut [Complex<R>], rows: usize, k: usize, c: Complex<R>, s: Complex<R>| {
-            for row in m.chunks_exact_mut(n).take(rows) {
+        for &(k, c, s) in &turns {
+            for row in t.chunks_exact_mut(n).take(k + 2) {
                 (row[k], row[k + 1]) = (row[k] * c + row[k + 1] * s, row[k + 1] * c.conj() - row[k] * s.conj());
             }
-        };
-        for &(k, c, s) in &turns {
-            columns(t, k + 2, k, c, s);
-            columns(z, n, k, c, s);
+            let (upper, lower) = z.split_at_mut((k + 1) * n);
+            for (x, y) in upper[k * n..].iter_mut().zip(&mut lower[..n]) {
+                (*x, *y) = (*x * c + *y * s, *y * c.conj() - *x * s.conj());
+            }
         }
         (first..=last).for_each(|k| t[k * n + k] = t[k * n + k] + shift);
     }

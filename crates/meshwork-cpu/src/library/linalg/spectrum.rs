@@ -28,7 +28,7 @@ impl<R: Float> Rows<R> {
     }
 
     /// Rows `i` and `j` become `cos i + sin j` and `cos j - sin i`.
-    fn turn(&mut self, i: usize, j: usize, cos: R, sin: R) {
+    pub(super) fn turn(&mut self, i: usize, j: usize, cos: R, sin: R) {
         let n = self.n;
         let (low, high) = (i.min(j), i.max(j));
         let (before, after) = self.values.split_at_mut(high * n);
@@ -67,13 +67,13 @@ pub(super) fn symmetric<R: Float>(diagonal: &mut [R], beside: &[R], vectors: &mu
             }
             // A step from below, shifted by the eigenvalue of the first two rows that is nearer to the first.
             let mut g = (d[first + 1] - d[first]) / (two * e[first]);
-            let length = g.hypot(R::one());
+            let length = hypotenuse(g, R::one());
             g = d[last] - d[first] + e[first] / (g + if g.is_sign_negative() { -length } else { length });
             let (mut sin, mut cos, mut shift) = (R::one(), R::one(), R::zero());
             let mut is_cut = false;
             for k in (first..last).rev() {
                 let (f, b) = (sin * e[k], cos * e[k]);
-                let length = f.hypot(g);
+                let length = hypotenuse(f, g);
                 e[k + 1] = length;
                 if length.is_zero() {
                     d[k + 1] = d[k + 1] - shift;
@@ -143,9 +143,17 @@ pub(super) fn bidiagonal<R: Float>(
     true
 }
 
+/// The length of `(x, y)`; squares are summed where that loses nothing.
+#[inline(always)]
+fn hypotenuse<R: Float>(x: R, y: R) -> R {
+    let square = x * x + y * y;
+    let small = R::min_positive_value() / R::epsilon().powi(2);
+    if square > small && square.is_finite() { square.sqrt() } else { x.hypot(y) }
+}
+
 /// The cosine, the sine and the length of `(x, y)`.
 fn angle<R: Float>(x: R, y: R) -> (R, R, R) {
-    let length = x.hypot(y);
+    let length = hypotenuse(x, y);
     if length.is_zero() { (R::one(), R::zero(), length) } else { (x / length, y / length, length) }
 }
 

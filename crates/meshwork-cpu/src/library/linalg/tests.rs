@@ -155,11 +155,55 @@ fn lu_and_qr_as_lapack_packs_them() {
     check_on(&call("lapack_dgetrf_ffi", "", &[a], &results), &[x], 1e-14);
 }
 
+/// Matrices that are factored in steps, whose last panels and pieces are shorter than the others.
+#[test]
+fn large_matrices_in_blocks() {
+    for (elem, letter, tolerance) in TYPES {
+        for n in [256, 300] {
+            for lower in [true, false] {
+                let t = ty(elem, &[n, n]);
+                let x = definite(1, n, elem);
+                let x =
+                    Literal::from_scalars([n, n], elem, (0..x.len()).map(|i| x.get(i)).collect::<Vec<_>>()).unwrap();
+                let config = format!("uplo = {} : ui8", if lower { 76 } else { 85 });
+                let source = call(&format!("lapack_{letter}potrf_ffi"), &config, &[t.clone()], &[t, ty(INT, &[])]);
+                let steps = check_on(&source, &[x], tolerance);
+                assert!(steps.iter().any(|s| s.ends_with("in blocks")), "{steps:?}");
+            }
+        }
+        // Not positive definite: all NaN, and the row is told.
+        let t = ty(elem, &[300, 300]);
+        let source = call(&format!("lapack_{letter}potrf_ffi"), "uplo = 76 : ui8", &[t.clone()], &[t, ty(INT, &[])]);
+        check_on(&source, &[noise(&[300, 300], elem, 1)], tolerance);
+        for [m, n] in [[300, 260], [260, 300], [520, 190]] {
+            let (a, x) = (ty(elem, &[m, n]), noise(&[m, n], elem, 11));
+            let results = [a.clone(), ty(elem, &[m.min(n)])];
+            let source = call(&format!("lapack_{letter}geqrf_ffi"), "", &[a.clone()], &results);
+            let steps = check_on(&source, std::slice::from_ref(&x), 10.0 * tolerance);
+            assert!(steps.iter().any(|s| s.ends_with("in blocks")), "{steps:?}");
+            // Row swaps are choices between close numbers, which few digits may decide otherwise.
+            if matches!(elem, ElementType::F64 | ElementType::C128) {
+                let results = [a.clone(), ty(INT, &[m.min(n)]), ty(INT, &[])];
+                let source = call(&format!("lapack_{letter}getrf_ffi"), "", &[a], &results);
+                let steps = check_on(&source, &[x], 100.0 * tolerance);
+                assert!(steps.iter().any(|s| s.ends_with("in blocks")), "{steps:?}");
+            }
+        }
+    }
+    // A column of zeros: the pivot is told, and the factorization goes on.
+    let x = noise(&[256, 256], ElementType::F64, 3);
+    let zero = |i: usize| if i % 256 == 200 { Scalar::Float(0.0) } else { x.get(i) };
+    let x = Literal::from_scalars([256, 256], ElementType::F64, (0..x.len()).map(zero).collect::<Vec<_>>()).unwrap();
+    let a = ty(ElementType::F64, &[256, 256]);
+    let results = [a.clone(), ty(INT, &[256]), ty(INT, &[])];
+    check_on(&call("lapack_dgetrf_ffi", "", &[a], &results), &[x], 1e-8);
+}
+
 #[test]
 fn products_of_reflectors() {
     for (elem, letter, tolerance) in TYPES {
         let prefix = if elem.is_complex() { "un" } else { "or" };
-        for [m, n, k] in [[1, 1, 1], [5, 3, 3], [5, 5, 2], [70, 50, 50], [70, 40, 35]] {
+        for [m, n, k] in [[1, 1, 1], [5, 3, 3], [5, 5, 2], [70, 50, 50], [70, 40, 35], [150, 140, 70]] {
             // Reflectors of unit length or so: small vectors below the diagonal.
             let (a, tau) = (small(&[2, m, n], elem, 3, 0.05), small(&[2, k], elem, 4, 0.2));
             let types = [ty(elem, &[2, m, n]), ty(elem, &[2, k])];
@@ -192,7 +236,7 @@ fn small(dims: &[i64], elem: ElementType, seed: u64, factor: f64) -> Literal {
 #[test]
 fn reductions_to_hessenberg_and_tridiagonal_form() {
     for (elem, letter, tolerance) in TYPES {
-        for n in [1, 2, 3, 8, 33] {
+        for n in [1, 2, 3, 8, 33, 110] {
             let (a, x) = (ty(elem, &[2, n, n]), noise(&[2, n, n], elem, 2));
             let config = format!("low = 1 : i32, high = {n} : i32");
             let results = [a.clone(), ty(elem, &[2, n - 1]), ty(INT, &[2])];
@@ -317,7 +361,7 @@ mod spectra {
     #[test]
     fn self_adjoint_matrices() {
         for (elem, letter, tolerance) in TYPES {
-            for n in [0, 1, 2, 7, 40] {
+            for n in [0, 1, 2, 7, 40, 101, 131] {
                 for uplo in ['L', 'U'] {
                     let (count, size) = (3, n as usize);
                     let (a, x) = (ty(elem, &[count, n, n]), definite(count, n, elem));
@@ -345,7 +389,7 @@ mod spectra {
     #[test]
     fn singular_values_of_all_shapes() {
         for (elem, letter, tolerance) in TYPES {
-            for [m, n] in [[1, 1], [4, 4], [7, 3], [3, 7], [40, 20], [9, 60]] {
+            for [m, n] in [[1, 1], [4, 4], [7, 3], [3, 7], [40, 20], [9, 60], [130, 110], [101, 150], [230, 99]] {
                 for mode in ['A', 'S', 'N'] {
                     let least = m.min(n);
                     let [u_columns, v_rows] = if mode == 'S' { [least, least] } else { [m, n] };
@@ -409,6 +453,48 @@ mod spectra {
                 let tolerance = 10.0 * tolerance;
                 assert_near(&times(&x, right, [size; 3]), &times(right, &w, [size; 3]), tolerance, &what);
                 assert_near(&times(&left, &x, [size; 3]), &times(&w, &left, [size; 3]), tolerance, &what);
+            }
+        }
+    }
+
+    /// Values whose vectors nobody reads are those that are found with them.
+    #[test]
+    fn values_alone() {
+        for (elem, letter, tolerance) in TYPES {
+            let (real, name) = (elem.real_part(), if elem.is_complex() { "he" } else { "sy" });
+            for n in [1i64, 2, 3, 17, 101, 131] {
+                let only = |source: String, types: &str, all: &str, one: &str| {
+                    source
+                        .replace(all, one)
+                        .replace(&format!("({types}) {{\n"), &format!("{one_type} {{\n", one_type = ty(real, &[2, n])))
+                };
+                let a = ty(elem, &[2, n, n]);
+                let x = definite(2, n, elem);
+                let out = [a.clone(), ty(real, &[2, n]), ty(INT, &[2])];
+                let all = call(
+                    &format!("lapack_{letter}{name}evd_ffi"),
+                    "mode = 86 : ui8, uplo = 76 : ui8",
+                    std::slice::from_ref(&a),
+                    &out,
+                );
+                let some = only(
+                    all.clone(),
+                    &out.join(", "),
+                    &format!("return %r#0, %r#1, %r#2 : {}", out.join(", ")),
+                    &format!("return %r#1 : {}", out[1]),
+                );
+                let (all, some) = (results(&all, std::slice::from_ref(&x)), results(&some, std::slice::from_ref(&x)));
+                assert_near(&values(&some[0]), &values(&all[1]), tolerance, name);
+                let out = [a.clone(), ty(real, &[2, n]), a.clone(), a.clone(), ty(INT, &[2])];
+                let all = call(&format!("lapack_{letter}gesdd_ffi"), "mode = 65 : ui8", &[a], &out);
+                let some = only(
+                    all.clone(),
+                    &out.join(", "),
+                    &format!("return %r#0, %r#1, %r#2, %r#3, %r#4 : {}", out.join(", ")),
+                    &format!("return %r#1 : {}", out[1]),
+                );
+                let (all, some) = (results(&all, std::slice::from_ref(&x)), results(&some, &[x]));
+                assert_near(&values(&some[0]), &values(&all[1]), tolerance, "gesdd");
             }
         }
     }

@@ -1,0 +1,367 @@
+//! Reductions to tridiagonal and bidiagonal form, panel by panel: inside a panel the matrix stays as it is and what the
+//! panel's reflectors do to it is kept as two tall matrices, which are then subtracted as one product.
+//!
+//! Matrices are row-major without gaps; reflectors are stored as in [`householder`](super::householder). The columns of
+//! tall matrices are contiguous. Only the product of the matrix and a vector reads the whole of it, once per column.
+
+use rustfft::num_traits::One;
+
+use super::field::{Field, dot, subtract, wide};
+use super::householder::reflector;
+use super::product::{Operand, Sign, accumulate, subtract_lower};
+use crate::step::Scratch;
+
+/// Columns of a panel.
+const PANEL: usize = 32;
+
+/// Order up to which reflectors are applied one by one.
+const BASE: usize = 96;
+
+/// Numbers that are summed side by side.
+const LANES: usize = 8;
+
+/// `y = A v` for the Hermitian `A` whose lower triangle has rows `row` apart.
+#[inline(always)]
+fn lower_times<T: Field>(a: &[T], row: usize, v: &[T], y: &mut [T]) {
+    /// Adds what `ROWS` rows from `i` on contribute.
+    #[inline(always)]
+    fn some<T: Field, const ROWS: usize>(a: &[T], row: usize, v: &[T], y: &mut [T], i: usize) {
+        let rows: [&[T]; ROWS] = std::array::from_fn(|r| &a[(i + r) * row..(i + r) * row + i + r + 1]);
+        let mut sums = [[T::zero(); LANES]; ROWS];
+        let full = i / LANES * LANES;
+        for c in (0..full).step_by(LANES) {
+            let (v_c, y_c) = (&v[c..c + LANES], &mut y[c..c + LANES]);
+            for r in 0..ROWS {
+                let (a_c, factor) = (&rows[r][c..c + LANES], v[i + r]);
+                for l in 0..LANES {
+                    sums[r][l] = sums[r][l] + a_c[l] * v_c[l];
+                    y_c[l] = y_c[l] + a_c[l].conj() * factor;
+                }
+            }
+        }
+        for r in 0..ROWS {
+            let mut sum = total(sums[r]) + v[i + r].scale(rows[r][i + r].re());
+            for c in full..i + r {
+                sum = sum + rows[r][c] * v[c];
+                y[c] = y[c] + rows[r][c].conj() * v[i + r];
+            }
+            y[i + r] = y[i + r] + sum;
+        }
+    }
+    y.fill(T::zero());
+    let fours = v.len() / 4 * 4;
+    for i in (0..fours).step_by(4) {
+        some::<T, 4>(a, row, v, y, i);
+    }
+    for i in fours..v.len() {
+        some::<T, 1>(a, row, v, y, i);
+    }
+}
+
+#[inline(always)]
+fn total<T: Field>(lanes: [T; LANES]) -> T {
+    lanes.into_iter().fold(T::zero(), |sum, lane| sum + lane)
+}
+
+/// `y = A* v` for rows of `A` that are `row` apart.
+#[inline(always)]
+fn adjoint_times<T: Field>(a: &[T], row: usize, v: &[T], y: &mut [T]) {
+    y.fill(T::zero());
+    let fours = v.len() / 4 * 4;
+    for i in (0..fours).step_by(4) {
+        let rows: [&[T]; 4] = std::array::from_fn(|r| &a[(i + r) * row..(i + r) * row + y.len()]);
+        for (c, y) in y.iter_mut().enumerate() {
+            let pair = |r: usize| rows[r][c].conj() * v[i + r];
+            *y = *y + ((pair(0) + pair(1)) + (pair(2) + pair(3)));
+        }
+    }
+    for i in fours..v.len() {
+        subtract_conjugate(y, -v[i], &a[i * row..i * row + y.len()]);
+    }
+}
+
+/// `y -= factor conj(x)`.
+#[inline(always)]
+fn subtract_conjugate<T: Field>(y: &mut [T], factor: T, x: &[T]) {
+    y.iter_mut().zip(x).for_each(|(y, &x)| *y = *y - factor * x.conj());
+}
+
+/// `y = A u` for rows of `A` that are `row` apart.
+#[inline(always)]
+fn times<T: Field>(a: &[T], row: usize, u: &[T], y: &mut [T]) {
+    let fours = y.len() / 4 * 4;
+    let full = u.len() / LANES * LANES;
+    for i in (0..fours).step_by(4) {
+        let rows: [&[T]; 4] = std::array::from_fn(|r| &a[(i + r) * row..(i + r) * row + u.len()]);
+        let mut sums = [[T::zero(); LANES]; 4];
+        for c in (0..full).step_by(LANES) {
+            let u_c = &u[c..c + LANES];
+            for r in 0..4 {
+                let a_c = &rows[r][c..c + LANES];
+                for l in 0..LANES {
+                    sums[r][l] = sums[r][l] + a_c[l] * u_c[l];
+                }
+            }
+        }
+        for r in 0..4 {
+            y[i + r] = (full..u.len()).fold(total(sums[r]), |sum, c| sum + rows[r][c] * u[c]);
+        }
+    }
+    for i in fours..y.len() {
+        y[i] = a[i * row..i * row + u.len()].iter().zip(u).fold(T::zero(), |sum, (&a, &u)| sum + a * u);
+    }
+}
+
+/// `a = Q T Q*` in place from the lower triangle of a Hermitian `a`: `T` has `diagonal` and `beside` it, the reflectors
+/// of `Q` stand below its subdiagonal. What is above the diagonal is lost.
+pub(super) fn tridiagonal<T: Field>(
+    a: &mut [T],
+    n: usize,
+    diagonal: &mut [T::Real],
+    beside: &mut [T::Real],
+    taus: &mut [T],
+    scratch: &mut Scratch,
+) {
+    let mut k = 0;
+    while n - k > BASE {
+        let ends = (&mut diagonal[k..k + PANEL], &mut beside[k..k + PANEL]);
+        let panel = wide(|| tridiagonal_panel(a, n, k, ends, &mut taus[k..k + PANEL]));
+        // A - V W* - W V*, for V, W and V again in the panel's rows.
+        let (m, done) = (n - k, PANEL);
+        let left = Operand { at: panel.as_ptr(), row: 1, column: m as isize, conj: false };
+        let right = Operand { at: panel[PANEL * m..].as_ptr(), row: m as isize, column: 1, conj: true };
+        let at = (k + done) * n + k + done;
+        // SAFETY: the rest of the matrix, and rows of the panel.
+        unsafe {
+            let (left, right) = (left.from(done, 0), right.from(0, done));
+            subtract_lower(a[at..].as_mut_ptr(), n, left, right, [m - done, 2 * PANEL], scratch);
+        }
+        k += PANEL;
+    }
+    wide(|| tridiagonal_rest(a, n, k, (diagonal, beside), taus));
+}
+
+/// Reduces the panel of columns from `k` on. Gives `V`, `W` and `V` again, as rows of `n - k` elements: `A - V W* - W V*` is
+/// what the rest of the matrix becomes.
+#[inline(always)]
+fn tridiagonal_panel<T: Field>(
+    a: &mut [T],
+    n: usize,
+    k: usize,
+    (diagonal, beside): (&mut [T::Real], &mut [T::Real]),
+    taus: &mut [T],
+) -> Vec<T> {
+    let half = T::Real::one() / (T::Real::one() + T::Real::one());
+    let m = n - k;
+    let mut panel = vec![T::zero(); 3 * PANEL * m];
+    let mut column = vec![T::zero(); m];
+    for i in 0..PANEL {
+        let (known_v, rest) = panel.split_at_mut(PANEL * m);
+        let (known_w, again) = rest.split_at_mut(PANEL * m);
+        (i..m).for_each(|r| column[r] = a[(k + r) * n + k + i]);
+        for (v, w) in known_v.chunks_exact(m).zip(known_w.chunks_exact(m)).take(i) {
+            subtract(&mut column[i..], w[i].conj(), &v[i..]);
+            subtract(&mut column[i..], v[i].conj(), &w[i..]);
+        }
+        diagonal[i] = column[i].re();
+        column[i] = T::real(diagonal[i]);
+        taus[i] = reflector(&mut column, i + 1, i + 2, 1, m - i - 2);
+        beside[i] = column[i + 1].re();
+        (i..m).for_each(|r| a[(k + r) * n + k + i] = column[r]);
+        let (known_v, v) = known_v[..(i + 1) * m].split_at_mut(i * m);
+        let (known_w, w) = known_w[..(i + 1) * m].split_at_mut(i * m);
+        v[i + 1] = T::one();
+        v[i + 2..].copy_from_slice(&column[i + 2..]);
+        let (v, w) = (&v[i + 1..], &mut w[i + 1..]);
+        lower_times(&a[(k + i + 1) * n + k + i + 1..], n, v, w);
+        for (v_p, w_p) in known_v.chunks_exact(m).zip(known_w.chunks_exact(m)) {
+            let (v_p, w_p) = (&v_p[i + 1..], &w_p[i + 1..]);
+            let (by_w, by_v) = (dot(w_p, v), dot(v_p, v));
+            subtract(w, by_w, v_p);
+            subtract(w, by_v, w_p);
+        }
+        w.iter_mut().for_each(|w| *w = *w * taus[i]);
+        let shift = (taus[i] * dot(w, v)).scale(half);
+        subtract(w, shift, v);
+        again[i * m + i + 1..(i + 1) * m].copy_from_slice(v);
+    }
+    panel
+}
+
+/// The columns from `k` on, one reflector after the other.
+#[inline(always)]
+fn tridiagonal_rest<T: Field>(
+    a: &mut [T],
+    n: usize,
+    k: usize,
+    (diagonal, beside): (&mut [T::Real], &mut [T::Real]),
+    taus: &mut [T],
+) {
+    let half = T::Real::one() / (T::Real::one() + T::Real::one());
+    let (mut v, mut w) = (vec![T::zero(); n - k], vec![T::zero(); n - k]);
+    for j in k..n.saturating_sub(1) {
+        let (first, m) = (j + 1, n - j - 1);
+        let (v, w) = (&mut v[..m], &mut w[..m]);
+        (0..m).for_each(|r| v[r] = a[(first + r) * n + j]);
+        taus[j] = reflector(v, 0, 1, 1, m - 1);
+        (0..m).for_each(|r| a[(first + r) * n + j] = v[r]);
+        beside[j] = v[0].re();
+        v[0] = T::one();
+        lower_times(&a[first * n + first..], n, v, w);
+        w.iter_mut().for_each(|w| *w = *w * taus[j]);
+        let shift = (taus[j] * dot(w, v)).scale(half);
+        subtract(w, shift, v);
+        for i in 0..m {
+            let (v_i, w_i) = (v[i], w[i]);
+            for ((a, w), v) in a[(first + i) * n + first..][..i + 1].iter_mut().zip(&*w).zip(&*v) {
+                *a = *a - (v_i * w.conj() + w_i * v.conj());
+            }
+        }
+    }
+    for j in k..n {
+        diagonal[j] = a[j * n + j].re();
+        a[j * n + j] = T::real(diagonal[j]);
+    }
+}
+
+/// `a = U B V*` in place for `m >= n`: `B` has a real `diagonal` and elements `beside` it to the right. The reflectors of
+/// `U` stand below the diagonal, those of `V` in rows from one column after the diagonal on.
+pub(super) fn bidiagonal<T: Field>(
+    a: &mut [T],
+    [m, n]: [usize; 2],
+    (diagonal, beside): (&mut [T::Real], &mut [T::Real]),
+    (left_taus, right_taus): (&mut [T], &mut [T]),
+    scratch: &mut Scratch,
+) {
+    let mut k = 0;
+    while n - k > BASE {
+        let ends = (&mut diagonal[k..k + PANEL], &mut beside[k..k + PANEL]);
+        let taus = (&mut left_taus[k..k + PANEL], &mut right_taus[k..k + PANEL]);
+        let [tall, wide_ones] = wide(|| bidiagonal_panel(a, [m, n], k, ends, taus));
+        // A - V Y* - X U*, for V and X in the rows of the first and Y and U in those of the second.
+        let (rows, columns) = (m - k, n - k);
+        let left = Operand { at: tall.as_ptr(), row: 1, column: rows as isize, conj: false }.from(PANEL, 0);
+        let right = Operand { at: wide_ones.as_ptr(), row: columns as isize, column: 1, conj: true }.from(0, PANEL);
+        k += PANEL;
+        // SAFETY: the rest of the matrix, and rows of the panels.
+        unsafe {
+            let to = (a[k * n + k..].as_mut_ptr(), n as isize);
+            accumulate(to, Sign::Minus, left, right, [m - k, n - k, 2 * PANEL], scratch);
+        }
+    }
+    wide(|| bidiagonal_rest(a, [m, n], k, (diagonal, beside), (left_taus, right_taus)));
+}
+
+/// Reduces the panel of columns and rows from `k` on. Gives `V` and `X` as rows of `m - k` elements and `Y` and `U` as rows of
+/// `n - k`: `A - V Y* - X U*` is what the rest of the matrix becomes.
+#[inline(always)]
+fn bidiagonal_panel<T: Field>(
+    a: &mut [T],
+    [m, n]: [usize; 2],
+    k: usize,
+    (diagonal, beside): (&mut [T::Real], &mut [T::Real]),
+    (left_taus, right_taus): (&mut [T], &mut [T]),
+) -> [Vec<T>; 2] {
+    let (rows, columns) = (m - k, n - k);
+    let (mut tall, mut long) = (vec![T::zero(); 2 * PANEL * rows], vec![T::zero(); 2 * PANEL * columns]);
+    let mut column = vec![T::zero(); rows];
+    for i in 0..PANEL {
+        let (v, x) = tall.split_at_mut(PANEL * rows);
+        let (y, u) = long.split_at_mut(PANEL * columns);
+        let rows_of = |r: usize| (k + r) * n + k;
+        // The column, and its reflector.
+        (i..rows).for_each(|r| column[r] = a[rows_of(r) + i]);
+        for p in 0..i {
+            subtract(&mut column[i..], y[p * columns + i].conj(), &v[p * rows + i..(p + 1) * rows]);
+            subtract(&mut column[i..], u[p * columns + i].conj(), &x[p * rows + i..(p + 1) * rows]);
+        }
+        left_taus[i] = reflector(&mut column, i, i + 1, 1, rows - i - 1);
+        diagonal[i] = column[i].re();
+        (i..rows).for_each(|r| a[rows_of(r) + i] = column[r]);
+        let (known_v, v_i) = v.split_at_mut(i * rows);
+        v_i[i] = T::one();
+        v_i[i + 1..rows].copy_from_slice(&column[i + 1..]);
+        let v_i = &v_i[i..rows];
+        // What it does to the columns after it.
+        let (known_y, y_i) = y.split_at_mut(i * columns);
+        let y_i = &mut y_i[i + 1..columns];
+        adjoint_times(&a[rows_of(i) + i + 1..], n, v_i, y_i);
+        for p in 0..i {
+            let by_v = dot(&known_v[p * rows + i..(p + 1) * rows], v_i);
+            let by_x = dot(&x[p * rows + i..(p + 1) * rows], v_i);
+            subtract(y_i, by_v, &known_y[p * columns + i + 1..(p + 1) * columns]);
+            subtract(y_i, by_x, &u[p * columns + i + 1..(p + 1) * columns]);
+        }
+        y_i.iter_mut().for_each(|y| *y = *y * left_taus[i]);
+        // The row, conjugated, and its reflector.
+        let row = &mut a[rows_of(i) + i + 1..rows_of(i) + columns];
+        for p in 0..i {
+            subtract_conjugate(row, known_v[p * rows + i], &known_y[p * columns + i + 1..(p + 1) * columns]);
+            subtract_conjugate(row, x[p * rows + i], &u[p * columns + i + 1..(p + 1) * columns]);
+        }
+        subtract_conjugate(row, T::one(), y_i);
+        row.iter_mut().for_each(|a| *a = a.conj());
+        right_taus[i] = reflector(row, 0, 1, 1, columns - i - 2);
+        beside[i] = row[0].re();
+        let (known_u, u_i) = u.split_at_mut(i * columns);
+        u_i[i + 1] = T::one();
+        u_i[i + 2..columns].copy_from_slice(&row[1..]);
+        let u_i = &u_i[i + 1..columns];
+        // What that one does to the rows after it.
+        let (known_x, x_i) = x.split_at_mut(i * rows);
+        let x_i = &mut x_i[i + 1..rows];
+        times(&a[rows_of(i + 1) + i + 1..], n, u_i, x_i);
+        for p in 0..=i {
+            let y_p = if p < i { &known_y[p * columns + i + 1..(p + 1) * columns] } else { &*y_i };
+            let v_p = if p < i { &known_v[p * rows + i + 1..(p + 1) * rows] } else { &v_i[1..] };
+            subtract(x_i, dot(y_p, u_i), v_p);
+        }
+        for p in 0..i {
+            let by_u = dot(&known_u[p * columns + i + 1..(p + 1) * columns], u_i);
+            subtract(x_i, by_u, &known_x[p * rows + i + 1..(p + 1) * rows]);
+        }
+        x_i.iter_mut().for_each(|x| *x = *x * right_taus[i]);
+    }
+    [tall, long]
+}
+
+/// The columns and rows from `k` on, one reflector after the other.
+#[inline(always)]
+fn bidiagonal_rest<T: Field>(
+    a: &mut [T],
+    [m, n]: [usize; 2],
+    k: usize,
+    (diagonal, beside): (&mut [T::Real], &mut [T::Real]),
+    (left_taus, right_taus): (&mut [T], &mut [T]),
+) {
+    let (mut tall, mut long) = (vec![T::zero(); m - k], vec![T::zero(); n - k]);
+    for j in k..n {
+        let (rows, columns) = (m - j, n - j - 1);
+        let (v, sums) = (&mut tall[..rows], &mut long[..columns]);
+        (0..rows).for_each(|r| v[r] = a[(j + r) * n + j]);
+        left_taus[j] = reflector(v, 0, 1, 1, rows - 1);
+        (0..rows).for_each(|r| a[(j + r) * n + j] = v[r]);
+        diagonal[j] = v[0].re();
+        v[0] = T::one();
+        if j + 1 == n {
+            break;
+        }
+        // Y* = (A* v)* times the conjugate of tau.
+        adjoint_times(&a[j * n + j + 1..], n, v, sums);
+        for (r, v) in v.iter().enumerate() {
+            subtract_conjugate(&mut a[(j + r) * n + j + 1..(j + r + 1) * n], left_taus[j].conj() * *v, sums);
+        }
+        // The reflector that maps the adjoint of the row maps the row from the right.
+        let row = &mut a[j * n + j + 1..(j + 1) * n];
+        row.iter_mut().for_each(|a| *a = a.conj());
+        right_taus[j] = reflector(row, 0, 1, 1, columns - 1);
+        beside[j] = row[0].re();
+        sums.copy_from_slice(row);
+        sums[0] = T::one();
+        let products = &mut v[1..];
+        times(&a[(j + 1) * n + j + 1..], n, sums, products);
+        for (r, product) in products.iter().enumerate() {
+            subtract_conjugate(&mut a[(j + 1 + r) * n + j + 1..(j + 2 + r) * n], *product * right_taus[j], sums);
+        }
+    }
+}
