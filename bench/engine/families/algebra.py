@@ -34,6 +34,15 @@ problem(F, "solve 64 x 128", stack(64, 128))(lambda a: jnp.linalg.solve(a, a[...
 problem(F, "inverse 8192 x 4", stack(8192, 4))(jnp.linalg.inv)
 problem(F, "determinant 4096 x 8", stack(4096, 8))(jnp.linalg.det)
 problem(F, "eigh 512 x 16", stack(512, 16))(lambda a: jnp.linalg.eigh(a)[0])
+problem(F, "eigenvectors 300", definite(300))(lambda a: jnp.linalg.eigh(a)[1])
+problem(F, "eigenvectors f64 200", definite(200, np.float64))(lambda a: jnp.linalg.eigh(a)[1])
+problem(F, "eigenvectors 1024 x 8", stack(1024, 8))(lambda a: jnp.linalg.eigh(a)[1])
+problem(F, "singular vectors 300x200", (300, 200))(lambda a: jnp.linalg.svd(a, full_matrices=False)[::2])
+problem(F, "singular values 1024 x 6", stack(1024, 6))(lambda a: jnp.linalg.svd(a)[1])
+problem(F, "general eigenvalues 128", (128, 128))(lambda a: jnp.abs(jnp.linalg.eig(a)[0]))
+problem(F, "pseudoinverse 256x128", (256, 128))(jnp.linalg.pinv)
+problem(F, "cholesky 8192 x 8", stack(8192, 8))(jnp.linalg.cholesky)
+problem(F, "qr 64 x 128x32", (64, 128, 32))(lambda a: jnp.linalg.qr(a)[1])
 
 
 @problem(F, "triangular solve 1024", definite(1024))

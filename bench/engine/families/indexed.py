@@ -11,6 +11,20 @@ ROWS = uniform(1 << 20, 16), ints(1000, 1 << 20)
 
 problem(F, "segment_sum", *ROWS, split=(0, 0))(lambda x, i: jax.ops.segment_sum(x, i, 1000))
 problem(F, "segment_max", *ROWS, split=(0, 0))(lambda x, i: jax.ops.segment_max(x, i, 1000))
+problem(F, "segment_min int32 of 4", ints(1000, 1 << 20, 4), ints(5000, 1 << 20), split=(0, 0))(
+    lambda x, i: jax.ops.segment_min(x, i, 5000))
+problem(F, "segment_max f64", uniform(1 << 18, 3, dtype="f8"), ints(100, 1 << 18), split=(0, 0))(
+    lambda x, i: jax.ops.segment_max(x, i, 100))
+problem(F, "segment_sum of 100", uniform(1 << 17, 100), ints(4000, 1 << 17), split=(0, 0))(
+    lambda x, i: jax.ops.segment_sum(x, i, 4000))
+problem(F, "at[].max", uniform(1 << 16), ints(1 << 16, 1 << 19), uniform(1 << 19), split=(None, 0, 0))(
+    lambda t, i, x: t.at[i].max(x))
+problem(F, "top_k int32", ints(1 << 30, 256, 10000))(lambda x: jax.lax.top_k(x, 100))
+problem(F, "top_k f64 of columns", uniform(5000, 64, dtype="f8"), split=(1,))(lambda x: jax.lax.top_k(x.T, 3))
+problem(F, "cumprod f64 of columns", uniform(1000, 700, dtype="f8"), split=(1,))(lambda x: jnp.cumprod(1 + 1e-3 * x, 0))
+problem(F, "reversed cumsum, middle axis", uniform(32, 500, 100))(lambda x: jax.lax.cumsum(x, 1, reverse=True))
+problem(F, "associative scan", uniform(256, 1000), uniform(256, 1000), split=(0, 0))(
+    lambda a, b: jax.lax.associative_scan(lambda x, y: (x[0] * y[0], x[1] * y[0] + y[1]), (a, b), axis=1)[1])
 problem(F, "cumsum of rows", SQUARE)(lambda x: jnp.cumsum(x, 1))
 problem(F, "cumsum of columns", SQUARE)(lambda x: jnp.cumsum(x, 0))
 problem(F, "cumsum of a million", uniform(1 << 20))(lambda x: jnp.cumsum(x))
