@@ -34,6 +34,11 @@ pub(super) fn is_large(count: usize, [m, n]: [usize; 2]) -> bool {
     count == 1 && m * n * m.min(n) >= LARGE
 }
 
+/// The first column after the reflectors of the panel from `k` on.
+fn reflected([m, n]: [usize; 2], k: usize) -> usize {
+    m.min(n).min(k + householder::BLOCK)
+}
+
 /// One step of a factorization.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
@@ -84,7 +89,7 @@ impl<T> Step<T> {
             Stage::Diagonal(_) | Stage::Lu(_) | Stage::Qr(_) => 1,
             Stage::Below(k) | Stage::Rest(k) => n - (k + PANEL).min(n),
             Stage::LuColumns(k) => n - PANEL.min(n - k),
-            Stage::QrColumns(k) => n - (k + householder::BLOCK).min(n),
+            Stage::QrColumns(k) => n - reflected(self.size, k),
         }
     }
 }
@@ -270,7 +275,7 @@ impl<T: Field> Step<T> {
                 Stage::QrColumns(k) => {
                     let width = householder::BLOCK.min(m.min(n) - k);
                     let taus = std::slice::from_raw_parts(taus.add(k).cast_const(), width);
-                    let first = k + householder::BLOCK;
+                    let first = k + width;
                     let columns = (first + mine.start, first + mine.end);
                     householder::follow(a, [m, n], k, taus, columns, Adjoint::Yes, scratch);
                 }
@@ -368,7 +373,7 @@ pub(super) fn qr<T: Field>(cx: &mut Lower<'_>, op: OpId, size: [usize; 2]) -> Re
     steps.add(stage);
     for k in (0..size[0].min(size[1])).step_by(householder::BLOCK) {
         steps.add(Stage::Qr(k));
-        if k + householder::BLOCK < size[1] {
+        if reflected(size, k) < size[1] {
             steps.add(Stage::QrColumns(k));
         }
     }
