@@ -27,9 +27,9 @@ problem(F, "conv 3x3 gradient", (8, 28, 28, 64), (3, 3, 64, 64))(gradient(conv))
 problem(F, "conv 3x3/2 gradient", (8, 56, 56, 32), (3, 3, 32, 64))(gradient(lambda x, w: conv(x, w, 2)))
 problem(F, "conv 1x1", (8, 56, 56, 64), (1, 1, 64, 256))(conv)
 problem(F, "conv dilated 2", (8, 56, 56, 32), (3, 3, 32, 32))(lambda x, w: conv(x, w, rhs_dilation=(2, 2)))
-problem(F, "conv dilated 3 NCHW", (4, 24, 48, 48), (40, 24, 3, 3))(
+problem(F, "conv dilated 3 NCHW", (8, 24, 48, 48), (40, 24, 3, 3))(
     lambda x, w: conv(x, w, layout=NCHW, rhs_dilation=(3, 3)))
-problem(F, "conv dilated gradient", (4, 40, 40, 16), (3, 3, 16, 24))(
+problem(F, "conv dilated gradient", (8, 40, 40, 16), (3, 3, 16, 24))(
     gradient(lambda x, w: conv(x, w, rhs_dilation=(4, 4))))
 problem(F, "conv 1-D dilated 8", (8, 8192, 16), (3, 16, 16))(
     lambda x, w: conv(x, w, layout=("NWC", "WIO", "NWC"), rhs_dilation=(8,)))
