@@ -79,6 +79,7 @@ impl Frame<'_> {
 pub struct Scratch {
     bytes: Vec<Line>,
     panels: Vec<Line>,
+    strips: Vec<Line>,
 }
 
 #[derive(Clone, Copy)]
@@ -94,6 +95,11 @@ impl Scratch {
     /// The same in another place, for what a kernel reads while it works in the first.
     pub fn panels(&mut self, bytes: usize) -> *mut u8 {
         grown(&mut self.panels, bytes)
+    }
+
+    /// The same in a third place, for steps inside a step, which use the other two.
+    pub fn strips(&mut self, bytes: usize) -> *mut u8 {
+        grown(&mut self.strips, bytes)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a run takes is what the buffer plan says. One test, because the counters are the process's.
+//! What a run takes is what the buffer plan says. One test runs programs, because the counters are the process's.
 
 use std::sync::Arc;
 
@@ -77,5 +77,55 @@ fn a_run_uses_the_planned_memory() {
             drop(results);
             assert_eq!(usage::live_bytes(), before, "after the results of run {turn} of\n{source}");
         }
+    }
+}
+
+/// Attention of 4,096 positions and its gradient need memory for what they read and return, not for a matrix of scores.
+#[test]
+fn attention_needs_no_matrix_of_scores() {
+    let (n, h, d) = (4096, 4, 64);
+    let (x, s, r) =
+        (format!("tensor<{h}x{n}x{d}xf32>"), format!("tensor<{h}x{n}x{n}xf32>"), format!("tensor<{h}x{n}xf32>"));
+    let stack = "batching_dims = [0] x [0]";
+    let forward = format!(
+        "%s0 = stablehlo.dot_general %q, %k, {stack}, contracting_dims = [2] x [2] : ({x}, {x}) -> {s}
+         %i = stablehlo.iota dim = 1 : tensor<{h}x{n}x{n}xi32>
+         %j = stablehlo.iota dim = 2 : tensor<{h}x{n}x{n}xi32>
+         %keep = stablehlo.compare GE, %i, %j, SIGNED : (tensor<{h}x{n}x{n}xi32>, tensor<{h}x{n}x{n}xi32>) -> tensor<{h}x{n}x{n}xi1>
+         %fill = stablehlo.constant dense<-1.0e30> : {s}
+         %s1 = stablehlo.select %keep, %s0, %fill : tensor<{h}x{n}x{n}xi1>, {s}
+         %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+         %zero = stablehlo.constant dense<0.0> : tensor<f32>
+         %m = stablehlo.reduce(%s1 init: %low) applies stablehlo.maximum across dimensions = [2] : ({s}, tensor<f32>) -> {r}
+         %mb = stablehlo.broadcast_in_dim %m, dims = [0, 1] : ({r}) -> {s}
+         %t = stablehlo.subtract %s1, %mb : {s}
+         %e = stablehlo.exponential %t : {s}
+         %l = stablehlo.reduce(%e init: %zero) applies stablehlo.add across dimensions = [2] : ({s}, tensor<f32>) -> {r}
+         %lb = stablehlo.broadcast_in_dim %l, dims = [0, 1] : ({r}) -> {s}
+         %p = stablehlo.divide %e, %lb : {s}
+         %o = stablehlo.dot_general %p, %v, {stack}, contracting_dims = [2] x [1] : ({s}, {x}) -> {x}\n"
+    );
+    let gradient = format!(
+        "%do = stablehlo.multiply %o, %o : {x}
+         %dv = stablehlo.dot_general %p, %do, {stack}, contracting_dims = [1] x [1] : ({s}, {x}) -> {x}
+         %dp = stablehlo.dot_general %do, %v, {stack}, contracting_dims = [2] x [2] : ({x}, {x}) -> {s}
+         %both = stablehlo.multiply %dp, %p : {s}
+         %delta = stablehlo.reduce(%both init: %zero) applies stablehlo.add across dimensions = [2] : ({s}, tensor<f32>) -> {r}
+         %deltas = stablehlo.broadcast_in_dim %delta, dims = [0, 1] : ({r}) -> {s}
+         %rest = stablehlo.subtract %dp, %deltas : {s}
+         %ds = stablehlo.multiply %rest, %p : {s}
+         %dq = stablehlo.dot_general %ds, %k, {stack}, contracting_dims = [2] x [1] : ({s}, {x}) -> {x}
+         %dk = stablehlo.dot_general %ds, %q, {stack}, contracting_dims = [1] x [1] : ({s}, {x}) -> {x}\n"
+    );
+    let one = format!("func.func @main(%q: {x}, %k: {x}, %v: {x}) -> {x} {{ {forward} return %o : {x} }}");
+    let all = format!(
+        "func.func @main(%q: {x}, %k: {x}, %v: {x}) -> ({x}, {x}, {x}) {{ {forward} {gradient} return %dq, %dk, %dv : {x}, {x}, {x} }}"
+    );
+    let engine = CpuEngine::new(2);
+    for (source, arrays) in [(one, 2), (all, 20)] {
+        let module = text::parse(&source).unwrap();
+        let executable = engine.compile(&module, None, DeviceGrid { replicas: 1, partitions: 1 }).unwrap();
+        let bytes = executable.peak_bytes();
+        assert!(bytes <= arrays * h * n * d * 4, "{bytes} bytes");
     }
 }

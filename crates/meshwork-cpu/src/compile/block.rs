@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use meshwork_eval::EvalError;
 use meshwork_ir::DeviceGrid;
+use meshwork_ir::hash::HashMap;
 use meshwork_ir::op::{BodyOp, CheckOp, ChloOp, ControlOp, MovementOp, SdyOp, SourceOp, TokenOp, UnaryOp};
 use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, Type, ValueId, Walk};
 
 use super::carries;
 use super::lower::Lower;
+use super::strips::Strips;
 use super::views::view_of;
 use super::{LoadError, Span, collective, ids, trips};
 use crate::fuse::{self, is_fusible, is_renaming};
@@ -18,11 +20,16 @@ use crate::step::{Buf, View};
 use crate::{exec, library, turns};
 
 /// Compiles `func` of a prepared module.
-pub(crate) fn program(module: &Arc<Module>, func: OpId, grid: DeviceGrid, span: Span) -> Result<Program, LoadError> {
+pub(crate) fn program(
+    module: &Arc<Module>,
+    func: OpId,
+    (grid, span): (DeviceGrid, Span),
+    strips: HashMap<OpId, Strips>,
+) -> Result<Program, LoadError> {
     let Some(body) = module.body_of(func, 0) else {
         return Err(LoadError::unsupported(module, func, "a function without a body"));
     };
-    let mut c = Compiler { cx: Lower::new(module, grid.len()), grid, span, fuse: fuse::State::default() };
+    let mut c = Compiler { cx: Lower::new(module, grid.len()), grid, span, fuse: fuse::State::default(), strips: Arc::new(strips) };
     let args = module.block(body).args().to_vec();
     if let Some(&arg) = args.iter().find(|&&a| module.ty(a).as_tensor().is_none()) {
         return Err(LoadError::unsupported(module, func, format!("an argument of type {}", module.ty(arg))));
@@ -42,6 +49,8 @@ pub(crate) struct Compiler<'m> {
     pub grid: DeviceGrid,
     pub span: Span,
     pub fuse: fuse::State,
+    /// Groups that run strip by strip, by the operation that stands for each.
+    pub strips: Arc<HashMap<OpId, Strips>>,
 }
 
 impl Compiler<'_> {
@@ -143,7 +152,7 @@ impl Compiler<'_> {
         }
     }
 
-    fn op(&mut self, op: OpId) -> Result<(), LoadError> {
+    pub(super) fn op(&mut self, op: OpId) -> Result<(), LoadError> {
         let module = self.cx.module;
         let data = module.op(op);
         let kind = data.kind();
@@ -157,6 +166,9 @@ impl Compiler<'_> {
             // What only renames elements in memory is done at once.
             let in_memory = data.operands().first().is_some_and(|&v| self.cx.view(v).is_some());
             return if is_renaming(kind) && in_memory { self.rename(op) } else { self.postpone(op) };
+        }
+        if let Some(strips) = self.strips.clone().get(&op) {
+            return self.strips(op, strips);
         }
         let outside = || Err(LoadError::unsupported(module, op, "this operation"));
         match kind {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use meshwork_ir::hash::HashSet;
 use meshwork_ir::{ElementType, Literal, Module, OpId, ValueId};
 
 use crate::program::{BufInfo, Node};
@@ -19,6 +20,8 @@ pub struct Lower<'m> {
     pub nodes: Vec<Node>,
     /// Operations left to the evaluator.
     pub fallbacks: Vec<OpId>,
+    /// Buffers that stay as they are while the steps run many times: what is made of them is worth keeping.
+    pub lasting: HashSet<Buf>,
     views: Vec<Option<View>>,
     /// What the views set in the blocks being lowered were before.
     shadowed: Vec<(ValueId, Option<View>)>,
@@ -34,7 +37,7 @@ impl<'m> Lower<'m> {
     /// Nothing lowered yet.
     pub fn new(module: &'m Module, devices: usize) -> Lower<'m> {
         let views = vec![None; module.value_slots()];
-        Lower { module, devices, bufs: vec![], nodes: vec![], fallbacks: vec![], views, shadowed: vec![] }
+        Lower { module, devices, bufs: vec![], nodes: vec![], fallbacks: vec![], lasting: HashSet::default(), views, shadowed: vec![] }
     }
 
     /// A new buffer for a value of this type.

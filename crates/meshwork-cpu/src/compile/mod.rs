@@ -11,6 +11,7 @@
 //! | `collective` | who meets whom |
 //! | `trips` | how often a loop runs |
 //! | `ids` | the numbers that a device knows |
+//! | [`strips`](strips/README.md) | groups that run a few rows at a time: attention without the matrix of scores |
 //! | `lower` | the state of a lowering, which the library shares |
 //! | `display` | a program as text |
 
@@ -27,6 +28,7 @@ mod prepare;
 mod simplify;
 mod small;
 mod stencil;
+mod strips;
 #[cfg(test)]
 pub(crate) mod testing;
 mod trips;
@@ -55,6 +57,16 @@ pub enum Span {
 
 /// Compiles function `entry` (by default the module's entry function) for the devices of `grid`, all of which run it.
 pub fn compile(module: &Module, entry: Option<&str>, grid: DeviceGrid, span: Span) -> Result<Program, LoadError> {
+    compile_within(module, entry, (grid, span), &strips::Limits::default())
+}
+
+/// [`compile`], with other limits for strips.
+fn compile_within(
+    module: &Module,
+    entry: Option<&str>,
+    (grid, span): (DeviceGrid, Span),
+    limits: &strips::Limits,
+) -> Result<Program, LoadError> {
     let found = match entry {
         Some(name) => module.func(name),
         None => module.entry(),
@@ -66,6 +78,7 @@ pub fn compile(module: &Module, entry: Option<&str>, grid: DeviceGrid, span: Spa
         };
         return Err(LoadError::Invalid { op: "module".into(), message });
     };
-    let (module, func) = prepare::prepare(module, func)?;
-    block::program(&Arc::new(module), func, grid, span)
+    let (mut module, func) = prepare::prepare(module, func)?;
+    let strips = strips::outline(&mut module, func, limits);
+    block::program(&Arc::new(module), func, (grid, span), strips)
 }

@@ -18,7 +18,7 @@ pub(crate) fn compiled(source: &str) -> Program {
     compile(&module, None, ONE, Span::OneProcess).unwrap_or_else(|e| panic!("{e}\n{source}"))
 }
 
-fn parse(source: &str) -> Module {
+pub(crate) fn parse(source: &str) -> Module {
     meshwork_ir::text::parse(source).unwrap_or_else(|e| panic!("{e:?}\n{source}"))
 }
 
@@ -31,10 +31,14 @@ pub(crate) fn check(source: &str, tolerance: f64) -> String {
 
 /// [`check`] on given arguments.
 pub(crate) fn check_on(source: &str, args: &[Literal], tolerance: f64) -> String {
+    check_program(source, &compiled(source), args, tolerance)
+}
+
+/// Runs `program`, which `source` has become, and compares it with the evaluator.
+pub(crate) fn check_program(source: &str, program: &Program, args: &[Literal], tolerance: f64) -> String {
     let module = parse(source);
-    let program = compiled(source);
-    let got = run(&program, args);
-    let shared = run_in_place(&program, args);
+    let got = run(program, args);
+    let shared = run_in_place(program, args);
     assert!(
         got.iter().zip(&shared).all(|(a, b)| a.bytes() == b.bytes()),
         "in place it gives something else\n{program}"

@@ -33,7 +33,7 @@ pub(crate) mod general;
 mod key;
 mod linalg;
 mod movement;
-mod nest;
+pub(crate) mod nest;
 mod num;
 mod picks;
 mod random;
@@ -41,6 +41,7 @@ mod reduce;
 mod scatter;
 mod select;
 mod sort;
+pub(crate) mod strips;
 #[cfg(test)]
 pub(crate) mod testing;
 pub(crate) mod transpose;

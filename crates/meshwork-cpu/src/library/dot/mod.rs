@@ -315,6 +315,9 @@ fn emit_packed<T: Packed>(cx: &mut Lower<'_>, op: OpId, mut product: Product<T>,
         product.c_batch = (0..product.a.batch.len() as isize).map(|b| b * matrix).collect();
     }
     product.replan();
+    if cx.lasting.contains(&product.b.buf) {
+        product.plan.share_b(size_of::<T>(), product.tile);
+    }
     let mut reads = vec![product.a.buf];
     if product.plan.shared_b {
         let bytes = product.b.batch.len() * product.packed_len() * size_of::<T>();

@@ -83,9 +83,21 @@ impl Plan {
             (..=4, ..=16) => 384,
             _ => 256,
         };
-        let columns =
-            if direct_b || shared_b { (256 << 10) / (120 * p.size) } else { (512 << 10) / (p.depth.max(1) * p.size) };
+        let columns = if direct_b || shared_b { in_place(p.size) } else { (512 << 10) / (p.depth.max(1) * p.size) };
         let column_block = (columns / p.tile.columns * p.tile.columns).clamp(p.tile.columns, 1024);
         Plan { batch_parts, row_parts, column_parts, depth_block, column_block, direct_a, direct_b, shared_b }
     }
+
+    /// Lets a step before pack all of `B`, unless it is read in place.
+    pub(crate) fn share_b(&mut self, size: usize, tile: Shape) {
+        if !self.direct_b && !self.shared_b {
+            self.shared_b = true;
+            self.column_block = (in_place(size) / tile.columns * tile.columns).clamp(tile.columns, 1024);
+        }
+    }
+}
+
+/// Columns of `B` that are worked on at a time where it need not be packed: their sums fit the second-level cache.
+fn in_place(size: usize) -> usize {
+    (256 << 10) / (120 * size)
 }
