@@ -352,7 +352,7 @@ fn time(case: &Case, kernel: &Kernel, budget: f64) -> Option<f64> {
         strides.push(match arg.access {
             Access::Unit => size as isize,
             Access::Zero | Access::Fixed => 0,
-            Access::Strided => 2 * size as isize,
+            Access::Pair | Access::Strided => 2 * size as isize,
         });
     }
     let call =

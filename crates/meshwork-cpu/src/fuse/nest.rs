@@ -266,6 +266,7 @@ pub(crate) fn plan(graph: &Graph, outputs: &[(Id, Place)], split: Option<usize>)
         let access = match a.step {
             0 => Access::Zero,
             s if s == a.elem_bytes || a.across => Access::Unit,
+            s if s == 2 * a.elem_bytes && a.elem_bytes >= 4 => Access::Pair,
             _ => Access::Strided,
         };
         Arg { elem, access, output }
@@ -351,6 +352,7 @@ fn best_row(groups: &[Vec<usize>], inputs: &[&Place], outputs: &[(Id, Place)], e
         let (Some(&d), n) = (g.last(), g.iter().map(|&d| extent(d)).product::<i64>()) else { return 0 };
         let near = |p: &Place, unit: i64| match p.strides[d] {
             s if s == p.elem.storage_bytes() as i64 => unit,
+            s if s == 2 * p.elem.storage_bytes() as i64 => unit - 1,
             0 => 1,
             _ => 0,
         };

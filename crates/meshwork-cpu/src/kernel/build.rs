@@ -34,11 +34,11 @@ impl<'a> Builder<'a> {
             Op::Convert(ty, a) if self.ty(a) == ty => return a,
             Op::Bitcast(ty, a) if self.ty(a) == ty => return a,
             Op::Convert(ty, _) | Op::Bitcast(ty, _) => ty,
-            Op::Load(arg) => Ty::of(self.body.args[usize::from(arg)].elem).unwrap_or(Ty::Pred),
+            Op::Load(arg) | Op::LoadAt(arg, _) => Ty::of(self.body.args[usize::from(arg)].elem).unwrap_or(Ty::Pred),
             Op::Unary(UnaryOp::IsFinite, _) | Op::Compare(..) => Ty::Pred,
             Op::Unary(_, a) | Op::Binary(_, a, _) | Op::MulAdd(a, _, _) | Op::Round(_, a) => self.ty(a),
             Op::Select(_, a, _) => self.ty(a),
-            Op::Store(..) | Op::StoreTemp(..) | Op::SetScalar(..) | Op::Reduce(..) => Ty::Pred,
+            Op::Store(..) | Op::StoreAt(..) | Op::StoreTemp(..) | Op::SetScalar(..) | Op::Reduce(..) => Ty::Pred,
         };
         if let (Op::Unary(UnaryOp::Negate, a), true) = (op, ty.is_float())
             && let Op::Const(_, bits) = self.ops[usize::from(a)]
@@ -49,9 +49,9 @@ impl<'a> Builder<'a> {
         self.types.push(ty);
         // Positions that do not fit are refused when the phase is done.
         let v = (self.ops.len() - 1).min(usize::from(Val::MAX)) as Val;
-        if matches!(op, Op::Store(..) | Op::StoreTemp(..)) {
+        if matches!(op, Op::Store(..) | Op::StoreAt(..) | Op::StoreTemp(..)) {
             // What was loaded before may differ now.
-            self.known.retain(|op, _| !matches!(op, Op::Load(_) | Op::LoadTemp(..)));
+            self.known.retain(|op, _| !matches!(op, Op::Load(_) | Op::LoadAt(..) | Op::LoadTemp(..)));
         } else if !op.is_effect() {
             self.known.insert(op, v);
         }

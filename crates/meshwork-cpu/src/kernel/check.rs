@@ -5,7 +5,8 @@
 //! - loads, stores and temporaries name existing ones; inputs are not written, stores match the lane type;
 //! - scalars are set in an earlier phase than they are read, and always to one type;
 //! - `SetScalar` stands in phases that run once, temporaries and `Reduce` in phases over the row; a phase that runs
-//!   once loads and stores only arguments that are the same all along the row, and its indices are those of element 0.
+//!   once loads and stores only arguments that are the same all along the row, and its indices are those of element 0;
+//! - places that are data stand in phases that run once, and elements there are not converted.
 
 use meshwork_ir::ElementClass;
 
@@ -71,6 +72,20 @@ impl Checker<'_> {
         Ty::of(found.elem).ok_or_else(|| format!("argument {arg} is {}", found.elem))
     }
 
+    /// The type of the elements of `arg`, at places that are data.
+    fn table(&self, arg: u16, at: Val) -> Result<Ty, String> {
+        if self.phase.extent == Extent::Row {
+            return Err("only in a phase that runs once".into());
+        }
+        let (ty, place) = (self.arg(arg)?, self.value(at)?);
+        if place != Ty::I32 {
+            return Err(format!("value {at} is {place:?}, not a place"));
+        }
+        let elem = self.body.args[usize::from(arg)].elem;
+        let plain = ty.elem() == elem && ty != Ty::Pred;
+        if plain { Ok(ty) } else { Err(format!("argument {arg} is {elem}, which is converted")) }
+    }
+
     fn row(&self) -> Result<(), String> {
         match self.phase.extent {
             Extent::Row => Ok(()),
@@ -109,6 +124,7 @@ impl Checker<'_> {
                 ty
             }
             Op::Load(arg) => self.arg(arg)?,
+            Op::LoadAt(arg, at) => self.table(arg, at)?,
             Op::LoadTemp(temp, ty) => {
                 self.temp(temp, ty)?;
                 ty
@@ -172,6 +188,16 @@ impl Checker<'_> {
             }
             Op::Store(arg, a) => {
                 let (to, from) = (self.arg(arg)?, self.value(a)?);
+                if to != from {
+                    return Err(format!("value {a} is {from:?}, but argument {arg} holds {to:?}"));
+                }
+                if !self.body.args[usize::from(arg)].output {
+                    return Err(format!("argument {arg} is not an output"));
+                }
+                return Ok(None);
+            }
+            Op::StoreAt(arg, at, a) => {
+                let (to, from) = (self.table(arg, at)?, self.value(a)?);
                 if to != from {
                     return Err(format!("value {a} is {from:?}, but argument {arg} holds {to:?}"));
                 }

@@ -27,6 +27,8 @@ pub enum Access {
     Zero,
     /// The same element in all rows, too: its stride from row to row is zero.
     Fixed,
+    /// Every other element of 4 or 8 bytes, such as a part of complex numbers: the stride is twice the element's size.
+    Pair,
     /// Any other stride, given at the call.
     Strided,
 }
@@ -78,6 +80,8 @@ pub enum Op {
     Const(Ty, u64),
     /// Element of argument `0`, as its lane type.
     Load(u16),
+    /// The element `1` bytes (an `I32` that is not negative) after the one of argument `0`; only in a phase that runs once.
+    LoadAt(u16, Val),
     /// Element of temporary `0` of type `1`.
     LoadTemp(u16, Ty),
     /// Scalar `0` of type `1`, the same in every lane.
@@ -102,6 +106,8 @@ pub enum Op {
     Round(ElementType, Val),
     /// Writes argument `0`.
     Store(u16, Val),
+    /// Writes `2` to the element `1` bytes after the one of argument `0`; only in a phase that runs once.
+    StoreAt(u16, Val, Val),
     /// Writes temporary `0`.
     StoreTemp(u16, Val),
     /// Sets scalar `0` (only in a phase that runs once).

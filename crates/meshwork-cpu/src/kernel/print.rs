@@ -25,6 +25,7 @@ impl fmt::Display for Op {
             }
             Op::Const(ty, bits) => write!(f, "const {ty} {bits}"),
             Op::Load(arg) => write!(f, "load a{arg}"),
+            Op::LoadAt(arg, a) => write!(f, "load a{arg} at %{a}"),
             Op::LoadTemp(temp, ty) => write!(f, "load t{temp} {ty}"),
             Op::Scalar(scalar, ty) => write!(f, "scalar s{scalar} {ty}"),
             Op::Index(dim, ty) => write!(f, "index {dim} {ty}"),
@@ -37,6 +38,7 @@ impl fmt::Display for Op {
             Op::Bitcast(ty, a) => write!(f, "bitcast {ty} %{a}"),
             Op::Round(elem, a) => write!(f, "round {elem} %{a}"),
             Op::Store(arg, a) => write!(f, "store a{arg} %{a}"),
+            Op::StoreAt(arg, a, b) => write!(f, "store a{arg} at %{a} %{b}"),
             Op::StoreTemp(temp, a) => write!(f, "store t{temp} %{a}"),
             Op::SetScalar(scalar, a) => write!(f, "set s{scalar} %{a}"),
             Op::Reduce(k, scalar, a) => write!(f, "reduce {} s{scalar} %{a}", lower(&k)),
@@ -51,6 +53,7 @@ impl fmt::Display for Body {
                 Access::Unit => "unit",
                 Access::Zero => "zero",
                 Access::Fixed => "fixed",
+                Access::Pair => "pair",
                 Access::Strided => "strided",
             };
             writeln!(f, "a{i}: {} {access}{}", a.elem, if a.output { " out" } else { "" })?;

@@ -101,8 +101,9 @@ impl Op {
         let (list, n) = match *self {
             Op::Const(..) | Op::Load(_) | Op::LoadTemp(..) | Op::Scalar(..) | Op::Index(..) => ([0; 3], 0),
             Op::Unary(_, a) | Op::Convert(_, a) | Op::Bitcast(_, a) | Op::Round(_, a) => ([a, 0, 0], 1),
+            Op::LoadAt(_, a) => ([a, 0, 0], 1),
             Op::Store(_, a) | Op::StoreTemp(_, a) | Op::SetScalar(_, a) | Op::Reduce(_, _, a) => ([a, 0, 0], 1),
-            Op::Binary(_, a, b) | Op::Compare(_, a, b) => ([a, b, 0], 2),
+            Op::Binary(_, a, b) | Op::Compare(_, a, b) | Op::StoreAt(_, a, b) => ([a, b, 0], 2),
             Op::Select(a, b, c) | Op::MulAdd(a, b, c) => ([a, b, c], 3),
         };
         list.into_iter().take(n)
@@ -116,6 +117,8 @@ impl Op {
             Op::Convert(t, a) => Op::Convert(t, f(a)),
             Op::Bitcast(t, a) => Op::Bitcast(t, f(a)),
             Op::Round(e, a) => Op::Round(e, f(a)),
+            Op::LoadAt(k, a) => Op::LoadAt(k, f(a)),
+            Op::StoreAt(k, a, b) => Op::StoreAt(k, f(a), f(b)),
             Op::Store(k, a) => Op::Store(k, f(a)),
             Op::StoreTemp(k, a) => Op::StoreTemp(k, f(a)),
             Op::SetScalar(k, a) => Op::SetScalar(k, f(a)),
@@ -129,6 +132,6 @@ impl Op {
 
     /// Whether it writes something instead of making a value.
     pub fn is_effect(&self) -> bool {
-        matches!(self, Op::Store(..) | Op::StoreTemp(..) | Op::SetScalar(..) | Op::Reduce(..))
+        matches!(self, Op::Store(..) | Op::StoreAt(..) | Op::StoreTemp(..) | Op::SetScalar(..) | Op::Reduce(..))
     }
 }

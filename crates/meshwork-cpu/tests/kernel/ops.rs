@@ -231,3 +231,27 @@ fn rounding_to_narrow_floats() {
         }
     }
 }
+
+/// A divisor that is always the same is not divided by.
+#[test]
+fn fixed_divisors() {
+    for elem in [ElementType::I32, ElementType::UI32, ElementType::I16] {
+        let x = values(elem, 3, 1000);
+        let ty = Ty::of(elem).unwrap();
+        for by in [1i64, 2, 3, 5, 7, 8, 10, 64, 100, 1000, 1 << 14, 12345, 32767, -3, -2, -1, 0] {
+            let by = Scalar::from_i64(elem, by);
+            let Scalar::Int(number) = by else { continue };
+            let bits = number as u64 & (u64::MAX >> (64 - 8 * ty.size()));
+            for f in [BinaryOp::Divide, BinaryOp::Remainder] {
+                let ops = vec![Op::Load(0), Op::Const(ty, bits), Op::Binary(f, 0, 1), Op::Store(1, 2)];
+                let kernel = Kernel::new(map_body(&[elem], elem, ops)).unwrap();
+                let got = run_map(&kernel, &[&x], elem);
+                let op = ScalarOp::new(OpKind::Binary(f), elem, elem).unwrap();
+                for i in 0..x.len() {
+                    let want = apply(&op, &[x.get(i), by]);
+                    assert_eq!(got.get(i), want, "{f:?} of {elem}: {:?} by {by:?}", x.get(i));
+                }
+            }
+        }
+    }
+}

@@ -371,3 +371,56 @@ fn rows_are_added_to_accumulators() {
         assert!(sums.iter().enumerate().all(|(i, s)| *s == expected(i)), "rows of {n}");
     }
 }
+
+/// Every other element, read and written, next to what must stay: the parts of complex numbers. Nothing behind the last one
+/// is touched.
+#[test]
+fn every_other_element() {
+    use meshwork_ir::ElementType::F64;
+    // With 8-byte elements beside it, a vector of 4-byte ones is half as wide.
+    for (elem, wide) in [(F32, false), (F64, false), (F32, true)] {
+        let ty = if elem == F64 { Ty::F64 } else { Ty::F32 };
+        let size = elem.storage_bytes();
+        let mut args = vec![arg(elem, Access::Pair, false), arg(elem, Access::Pair, true)];
+        let mut ops = vec![Op::Load(0), Op::Binary(BinaryOp::Add, 0, 0), Op::Store(1, 1)];
+        if wide {
+            args.push(arg(F64, Access::Unit, true));
+            ops.extend([Op::Convert(Ty::F64, 0), Op::Store(2, 3)]);
+        }
+        let body = Body { args, temps: vec![], scalars: 0, phases: vec![row(ops)] };
+        for kernel in [Kernel::new(body.clone()).unwrap(), Kernel::interpreted(body).unwrap()] {
+            for n in LENGTHS {
+                let rows = 2;
+                let number = |i: usize| i as f64 + 0.25;
+                let bytes =
+                    |x: f64| if ty == Ty::F64 { x.to_le_bytes().to_vec() } else { (x as f32).to_le_bytes().to_vec() };
+                // The last element of each list is the last of a row: one more would be behind the end.
+                let count = (2 * n * rows).saturating_sub(1);
+                let x: Vec<u8> = (0..count).flat_map(|i| bytes(number(i))).collect();
+                let mut y: Vec<u8> = (0..count + 1).flat_map(|_| bytes(-7.0)).collect();
+                let mut z = vec![0f64; rows * n];
+                let mut ptrs = vec![x.as_ptr().cast_mut(), y.as_mut_ptr(), z.as_mut_ptr().cast()];
+                ptrs.truncate(kernel.body().args.len());
+                let (step, n_) = (2 * size as isize, n as isize);
+                let (row_strides, strides) = ([step * n_, step * n_, 8 * n_], [step, step, 8]);
+                let used = ptrs.len();
+                let call = Call {
+                    ptrs: &ptrs,
+                    row_strides: &row_strides[..used],
+                    strides: &strides[..used],
+                    rows,
+                    n,
+                    index: &[],
+                };
+                // SAFETY: the arrays hold what the call reaches.
+                unsafe { kernel.run(&call, &mut Scratch::default()) };
+                for i in 0..count + 1 {
+                    let got = &y[i * size..][..size];
+                    let want = if i % 2 == 0 && i < count { bytes(2.0 * number(i)) } else { bytes(-7.0) };
+                    assert_eq!(got, want, "{elem} n {n} element {i}");
+                }
+                assert!(!wide || z.iter().enumerate().all(|(i, &v)| v == number(2 * i)), "n {n}");
+            }
+        }
+    }
+}

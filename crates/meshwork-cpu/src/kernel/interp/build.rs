@@ -176,6 +176,15 @@ impl Builder<'_> {
                 return Ok(Place::Tile(dst));
             }
             Op::Load(arg) => return Ok(self.load(at, arg, last, out)),
+            Op::LoadAt(arg, at) => {
+                let dst = self.take(size);
+                out.push(Instr::LoadAt { arg, size, at: place(at), dst });
+                return Ok(Place::Tile(dst));
+            }
+            Op::StoreAt(arg, at, a) => {
+                out.push(Instr::StoreAt { arg, size: self.ty(a).size(), at: place(at), src: place(a) });
+                return Ok(nowhere);
+            }
             Op::LoadTemp(temp, _) => {
                 let from = Place::Temp(temp, size);
                 if self.overwritten(at, last) {
@@ -254,7 +263,7 @@ impl Builder<'_> {
 
     /// Whether something is written between op `at` and the last use of its value.
     fn overwritten(&self, at: usize, last: &[usize]) -> bool {
-        self.phase.ops[at..last[at]].iter().any(|op| matches!(op, Op::Store(..) | Op::StoreTemp(..)))
+        self.phase.ops[at..last[at]].iter().any(|op| matches!(op, Op::Store(..) | Op::StoreAt(..) | Op::StoreTemp(..)))
     }
 
     fn load(&mut self, at: usize, arg: u16, last: &[usize], out: &mut Vec<Instr>) -> Place {
@@ -269,7 +278,7 @@ impl Builder<'_> {
                 out.push(Instr::Copy { dst, src: raw, size });
                 return Place::Tile(dst);
             }
-            Access::Zero | Access::Fixed | Access::Strided => {
+            Access::Zero | Access::Fixed | Access::Pair | Access::Strided => {
                 // A tile of its own where a conversion follows, since the result must not overlap it.
                 let dst = if convert.is_some() { self.layout.tile(size) } else { self.take(size) };
                 out.push(Instr::Gather { arg, size, dst });

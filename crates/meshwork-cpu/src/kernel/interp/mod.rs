@@ -38,6 +38,8 @@ enum Instr {
     Scalar { dst: usize, scalar: u16, size: usize },
     Map { f: MapFn, dst: usize, src: [Place; 3] },
     Gather { arg: u16, size: usize, dst: usize },
+    LoadAt { arg: u16, size: usize, at: Place, dst: usize },
+    StoreAt { arg: u16, size: usize, at: Place, src: Place },
     Copy { dst: usize, src: Place, size: usize },
     Fill { dst: usize, size: usize },
     Index { dim: u8, ty: Ty, dst: usize },
@@ -249,6 +251,14 @@ impl State<'_> {
                 Instr::Gather { arg, size, dst } => {
                     let stride = self.call.strides[usize::from(arg)];
                     copy::gather(self.base.add(dst), self.arg(arg), stride, size, n);
+                }
+                Instr::LoadAt { arg, size, at, dst } => {
+                    let byte = self.place(at).cast::<i32>().read_unaligned() as usize;
+                    std::ptr::copy(self.arg(arg).add(byte), self.base.add(dst), size);
+                }
+                Instr::StoreAt { arg, size, at, src } => {
+                    let byte = self.place(at).cast::<i32>().read_unaligned() as usize;
+                    std::ptr::copy(self.place(src), self.arg(arg).add(byte), size);
                 }
                 Instr::Copy { dst, src, size } => std::ptr::copy(self.place(src), self.base.add(dst), n * size),
                 Instr::Fill { dst, size } => copy::fill(self.base.add(dst), size, n),

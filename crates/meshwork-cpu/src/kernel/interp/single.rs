@@ -98,7 +98,12 @@ pub fn build(body: &Body, types: &[Vec<Option<Ty>>]) -> Option<Single> {
                     });
                     continue;
                 }
-                Op::LoadTemp(..) | Op::StoreTemp(..) | Op::Index(..) | Op::Reduce(..) => return None,
+                Op::LoadAt(..)
+                | Op::StoreAt(..)
+                | Op::LoadTemp(..)
+                | Op::StoreTemp(..)
+                | Op::Index(..)
+                | Op::Reduce(..) => return None,
                 Op::Unary(f, a) => table::unary(f, ty(a)?),
                 Op::Binary(f, a, _) => table::binary(f, ty(a)?),
                 Op::Compare(f, a, _) => Some(table::compare(f, ty(a)?)),

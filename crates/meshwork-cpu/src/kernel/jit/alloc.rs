@@ -313,10 +313,10 @@ impl State<'_, '_> {
                 self.out.asm.vex(op::MOVUPS_STORE, true, r, 0, at(FRAME, slot), None);
                 self.retire(inst);
             }
-            Inst::StoreOne { src, arg, scale } => {
-                let r = self.register(src, &[src]);
-                let base = self.out.pointer(arg);
-                let (asm, rm) = (&mut *self.out.asm, at(base, 0));
+            Inst::StoreOne { src, arg, scale, place } => {
+                let r = self.register(src, &[src, place]);
+                let rm = self.one(arg, place, &[src, place]);
+                let asm = &mut *self.out.asm;
                 match scale {
                     0 => asm.vex(op::PEXTRB, false, r, 0, rm, Some(0)),
                     1 => asm.vex(op::PEXTRW, false, r, 0, rm, Some(0)),
@@ -369,17 +369,60 @@ impl State<'_, '_> {
                 self.copy_strided(arg, ahead, scale, count, false);
                 self.retire(inst);
             }
-            Inst::Spread { dst, arg, scale, shl } => {
+            Inst::LoadPair { dst, arg, ahead, scale } => {
+                let r = self.result(dst);
+                let wide = self.value(dst).width == 32;
+                let last = (i32::from(self.value(dst).width) >> scale) - 1;
+                let there =
+                    |base: Gpr, disp: i32| Rm::Mem { base, index: Some((gpr::RDX, scale)), disp: disp << scale };
                 let base = self.out.pointer(arg);
+                let asm = &mut *self.out.asm;
+                asm.lea(gpr::RDX, Rm::Mem { base: ELEMENT, index: Some((ELEMENT, 0)), disp: 0 });
+                asm.vex(op::MOVUPS, wide, r, 0, there(base, 2 * ahead), None);
+                // The second half from one element early: nothing after the last element is read.
+                let (enc, pick) = if scale == 2 { (op::SHUF[0], 0b1101_1000) } else { (op::SHUF[1], 0b1010) };
+                asm.vex(enc, wide, r, r, there(base, 2 * ahead + last), Some(pick));
+                if wide {
+                    asm.vex(op::PERMQ, true, r, 0, Rm::Reg(r), Some(0b1101_1000));
+                }
+            }
+            Inst::StorePair { src, mask, arg, ahead, scale } => {
+                let locked = [src, mask];
+                let (r, m) = (self.register(src, &locked), self.register(mask, &locked));
+                let wide = self.value(src).width == 32;
+                let spread = self.take(&locked);
+                let there = |base: Gpr, disp: i32| Rm::Mem { base, index: Some((gpr::RDX, scale)), disp };
+                let base = self.out.pointer(arg);
+                let asm = &mut *self.out.asm;
+                asm.lea(gpr::RDX, Rm::Mem { base: ELEMENT, index: Some((ELEMENT, 0)), disp: 0 });
+                let store = if scale == 2 { op::MASKMOVD_STORE } else { op::MASKMOVQ_STORE };
+                for half in 0..if wide { 2 } else { 1 } {
+                    match (scale, half) {
+                        (2, 0) => asm.vex(op::PMOVZXDQ, true, spread, 0, Rm::Reg(r), None),
+                        (2, _) => {
+                            asm.vex(op::EXTRACT128, true, r, 0, Rm::Reg(spread), Some(1));
+                            asm.vex(op::PMOVZXDQ, true, spread, 0, Rm::Reg(spread), None);
+                        }
+                        (_, 0) => asm.vex(op::PERMQ, true, spread, 0, Rm::Reg(r), Some(0b0101_0000)),
+                        _ => asm.vex(op::PERMQ, true, spread, 0, Rm::Reg(r), Some(0b1111_1010)),
+                    }
+                    asm.vex(store, true, spread, m, there(base, (2 * ahead << scale) + 32 * half), None);
+                }
+                self.retire(inst);
+            }
+            Inst::Spread { dst, arg, scale, shl, place } => {
+                let from = self.one(arg, place, &[place]);
+                self.retire(inst);
                 let r = self.result(dst);
                 let asm = &mut *self.out.asm;
-                asm.load_sized(gpr::RAX, at(base, 0), 1 << scale);
-                if shl > 0 {
-                    asm.shl(gpr::RAX, shl);
+                if shl == 0 {
+                    asm.vex(op::PBROADCAST[usize::from(scale)], true, r, 0, from, None);
+                    return;
                 }
-                let spread = if shl > 0 { 2 } else { scale };
+                asm.load_sized(gpr::RAX, from, 1 << scale);
+                asm.shl(gpr::RAX, shl);
                 asm.vex(op::MOVQ_FROM_GPR, false, r, 0, Rm::Reg(gpr::RAX), None);
-                asm.vex(op::PBROADCAST[usize::from(spread)], true, r, 0, Rm::Reg(r), None);
+                asm.vex(op::PBROADCAST[2], true, r, 0, Rm::Reg(r), None);
             }
             Inst::SpreadMask { dst, arg } => {
                 let base = self.out.pointer(arg);
@@ -402,6 +445,17 @@ impl State<'_, '_> {
                 asm.vex(op::PBROADCAST[usize::from(scale)], true, r, 0, Rm::Reg(r), None);
             }
         }
+    }
+
+    /// The one element of `arg`, or the one `place` bytes further on.
+    fn one(&mut self, arg: u16, place: V, locked: &[V]) -> Rm {
+        if place == NONE {
+            return at(self.out.pointer(arg), 0);
+        }
+        let r = self.register(place, locked);
+        let base = self.out.pointer(arg);
+        self.out.asm.vex(op::MOVD_STORE, false, r, 0, Rm::Reg(gpr::RDX), None);
+        Rm::Mem { base, index: Some((gpr::RDX, 0)), disp: 0 }
     }
 
     fn read_buffer(&mut self, dst: V) {

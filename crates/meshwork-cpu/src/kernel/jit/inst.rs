@@ -104,14 +104,19 @@ pub enum Inst {
     Gather { dst: V, arg: u16, ahead: i32, scale: u8, count: Count },
     /// Writes elements that are not adjacent.
     Scatter { src: V, arg: u16, ahead: i32, scale: u8, count: Count },
-    /// The one element of `arg` as an integer in all lanes of that size, after `shl` bits of shift.
-    Spread { dst: V, arg: u16, scale: u8, shl: u8 },
+    /// Reads every other element, of 4 or 8 bytes, into all lanes.
+    LoadPair { dst: V, arg: u16, ahead: i32, scale: u8 },
+    /// Writes all lanes to every other element. `mask` selects the even lanes of a vector.
+    StorePair { src: V, mask: V, arg: u16, ahead: i32, scale: u8 },
+    /// The one element of `arg` as an integer in all lanes of that size, after `shl` bits of shift; if there is a `place`, the
+    /// element that many bytes further on.
+    Spread { dst: V, arg: u16, scale: u8, shl: u8, place: V },
     /// All bits set if the byte of `arg` is not zero, none otherwise.
     SpreadMask { dst: V, arg: u16 },
     /// Index of the element `ahead` along `dim`, in all lanes of `1 << scale` bytes.
     Index { dst: V, dim: u8, ahead: i32, scale: u8 },
-    /// Writes lane 0 of `src` to the one element of `arg`.
-    StoreOne { src: V, arg: u16, scale: u8 },
+    /// Writes lane 0 of `src` to the one element of `arg`, or to the one `place` bytes further on.
+    StoreOne { src: V, arg: u16, scale: u8, place: V },
 }
 
 impl Inst {
@@ -120,11 +125,13 @@ impl Inst {
         let list = match *self {
             Inst::Vex(x) => [x.a, x.b, x.c],
             Inst::Touch(v) => [v, NONE, NONE],
-            Inst::Store { src, .. } | Inst::Keep { src, .. } | Inst::StoreOne { src, .. } => [src, NONE, NONE],
+            Inst::Store { src, .. } | Inst::Keep { src, .. } => [src, NONE, NONE],
+            Inst::StoreOne { src, place, .. } => [src, place, NONE],
+            Inst::Spread { place, .. } => [place, NONE, NONE],
             Inst::LoadRest { mask, .. } => [mask, NONE, NONE],
-            Inst::StoreRest { src, mask, .. } => [src, mask, NONE],
+            Inst::StoreRest { src, mask, .. } | Inst::StorePair { src, mask, .. } => [src, mask, NONE],
             Inst::Scatter { src, .. } => [src, NONE, NONE],
-            Inst::Gather { .. } | Inst::Spread { .. } | Inst::SpreadMask { .. } | Inst::Index { .. } => [NONE; 3],
+            Inst::Gather { .. } | Inst::LoadPair { .. } | Inst::SpreadMask { .. } | Inst::Index { .. } => [NONE; 3],
         };
         list.into_iter().filter(|&v| v != NONE)
     }
@@ -133,13 +140,14 @@ impl Inst {
     pub fn result(&self) -> Option<V> {
         match *self {
             Inst::Vex(x) => Some(x.dst),
-            Inst::LoadRest { dst, .. } | Inst::Gather { dst, .. } => Some(dst),
+            Inst::LoadRest { dst, .. } | Inst::Gather { dst, .. } | Inst::LoadPair { dst, .. } => Some(dst),
             Inst::Spread { dst, .. } | Inst::SpreadMask { dst, .. } | Inst::Index { dst, .. } => Some(dst),
             Inst::Touch(_)
             | Inst::Store { .. }
             | Inst::Keep { .. }
             | Inst::StoreRest { .. }
             | Inst::Scatter { .. }
+            | Inst::StorePair { .. }
             | Inst::StoreOne { .. } => None,
         }
     }
@@ -222,6 +230,8 @@ pub mod op {
     pub const PSLLV: [Enc; 2] = [enc(1, 2, 0x47), wide(enc(1, 2, 0x47))];
     pub const PSRLV: [Enc; 2] = [enc(1, 2, 0x45), wide(enc(1, 2, 0x45))];
     pub const PSRAVD: Enc = enc(1, 2, 0x46);
+    pub const SHUF: [Enc; 2] = [enc(0, 1, 0xC6), enc(1, 1, 0xC6)];
+    pub const PMOVZXDQ: Enc = enc(1, 2, 0x35);
     pub const PSHUFB: Enc = enc(1, 2, 0x00);
     pub const PERMD: Enc = enc(1, 2, 0x36);
     pub const PERMQ: Enc = wide(enc(1, 3, 0x00));

@@ -160,7 +160,7 @@ impl<'a> Lower<'a> {
                 }
             }
         }
-        self.phase.ops[at..last].iter().any(|op| matches!(op, Op::Store(..) | Op::StoreTemp(..)))
+        self.phase.ops[at..last].iter().any(|op| matches!(op, Op::Store(..) | Op::StoreAt(..) | Op::StoreTemp(..)))
     }
 
     /// Lowers the uniform part; its values stay known for the other parts.
@@ -259,6 +259,17 @@ impl<'a> Lower<'a> {
                 code.unit.value(32, home)
             }
             Op::Load(arg) => self.load(code, at, arg, mode, u)?,
+            Op::LoadAt(arg, place) => {
+                let dst = code.unit.value(32, Home::None);
+                let scale = log2(self.body.args[usize::from(arg)].elem.storage_bytes());
+                code.insts.push(Inst::Spread { dst, arg, scale, shl: 0, place: val(place) });
+                dst
+            }
+            Op::StoreAt(arg, place, a) => {
+                let scale = log2(self.body.args[usize::from(arg)].elem.storage_bytes());
+                code.insts.push(Inst::StoreOne { src: val(a), arg, scale, place: val(place) });
+                NONE
+            }
             Op::LoadTemp(temp, ty) => {
                 let arg = (self.body.args.len() + usize::from(temp)) as u16;
                 let raw = self.unit_load(code, arg, ty.size(), mode, u);
@@ -375,7 +386,12 @@ impl<'a> Lower<'a> {
         }
         let raw = match arg_is.access {
             Access::Unit => self.unit_load(code, arg, size, mode, u),
-            Access::Zero | Access::Fixed | Access::Strided => {
+            Access::Pair if mode != Mode::Rest && size >= 4 && code.width(size) >= 16 => {
+                let dst = code.fresh(size);
+                code.insts.push(Inst::LoadPair { dst, arg, ahead: (u * self.lanes) as i32, scale });
+                dst
+            }
+            Access::Zero | Access::Fixed | Access::Pair | Access::Strided => {
                 let dst = code.fresh(size);
                 let ahead = (u * self.lanes) as i32;
                 code.insts.push(Inst::Gather { dst, arg, ahead, scale, count: self.count(mode) });
@@ -405,16 +421,16 @@ impl<'a> Lower<'a> {
                 dst
             }
             ElementType::BF16 => {
-                code.insts.push(Inst::Spread { dst, arg, scale, shl: 16 });
+                code.insts.push(Inst::Spread { dst, arg, scale, shl: 16, place: NONE });
                 dst
             }
             ElementType::F16 => {
-                code.insts.push(Inst::Spread { dst, arg, scale, shl: 0 });
+                code.insts.push(Inst::Spread { dst, arg, scale, shl: 0, place: NONE });
                 code.unit.values[dst as usize].width = code.width(2) as u8;
                 code.widen_f16(dst)
             }
             _ => {
-                code.insts.push(Inst::Spread { dst, arg, scale, shl: 0 });
+                code.insts.push(Inst::Spread { dst, arg, scale, shl: 0, place: NONE });
                 dst
             }
         }
@@ -471,8 +487,15 @@ impl<'a> Lower<'a> {
         };
         let scale = log2(size);
         match (arg_is.access, mode) {
-            (_, Mode::Uniform) => code.insts.push(Inst::StoreOne { src: raw, arg, scale }),
+            (_, Mode::Uniform) => code.insts.push(Inst::StoreOne { src: raw, arg, scale, place: NONE }),
             (Access::Unit, _) => self.unit_store(code, arg, raw, size, mode, u),
+            (Access::Pair, Mode::Group(_)) if size >= 4 && code.width(size) >= 16 => {
+                let mut even = [0; 32];
+                even.chunks_exact_mut(2 * size).for_each(|pair| pair[..size].fill(0xFF));
+                let (mask, ahead) = (code.unit.bytes(even), (u * self.lanes) as i32);
+                let src = self.own_width(code, raw, size);
+                code.insts.push(Inst::StorePair { src, mask, arg, ahead, scale });
+            }
             _ => {
                 let ahead = (u * self.lanes) as i32;
                 code.insts.push(Inst::Scatter { src: raw, arg, ahead, scale, count: self.count(mode) });
@@ -480,14 +503,18 @@ impl<'a> Lower<'a> {
         }
     }
 
-    fn unit_store(&self, code: &mut Code<'_>, arg: u16, raw: V, size: usize, mode: Mode, u: usize) {
-        let scale = log2(size);
-        // A constant or scalar is known in all 32 bytes; only the vector's own are written.
-        let src = if usize::from(code.unit.values[raw as usize].width) == code.width(size) {
+    /// A constant or scalar is known in all 32 bytes; only the vector's own are written.
+    fn own_width(&self, code: &mut Code<'_>, raw: V, size: usize) -> V {
+        if usize::from(code.unit.values[raw as usize].width) == code.width(size) {
             raw
         } else {
             code.rm(op::MOVUPS, size, raw, None)
-        };
+        }
+    }
+
+    fn unit_store(&self, code: &mut Code<'_>, arg: u16, raw: V, size: usize, mode: Mode, u: usize) {
+        let scale = log2(size);
+        let src = self.own_width(code, raw, size);
         let src = match mode {
             // What stands in front of the rest stays: it may have been read and written already.
             Mode::Last => {

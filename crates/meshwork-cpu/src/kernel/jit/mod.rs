@@ -44,6 +44,7 @@ pub fn compile(body: &Body, types: &[Vec<Option<Ty>>], stores: Stores) -> Option
     let strides = body.args.iter().map(|a| match a.access {
         Access::Unit => Some(a.elem.storage_bytes() as isize),
         Access::Zero | Access::Fixed => Some(0),
+        Access::Pair => Some(2 * a.elem.storage_bytes() as isize),
         Access::Strided => None,
     });
     let temps = body.temps.iter().map(|ty| ty.size()).collect();
