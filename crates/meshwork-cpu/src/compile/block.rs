@@ -301,7 +301,11 @@ impl Compiler<'_> {
             self.cx.set_view(result, to);
             return Ok(());
         }
-        if module.op(op).kind() == OpKind::Movement(MovementOp::Reshape) {
+        let is_whole = |v: ValueId| module.ty(v).elem().is_some_and(meshwork_ir::ElementType::is_complex);
+        let joins = module.op(op).kind() == OpKind::Movement(MovementOp::BitcastConvert)
+            && is_whole(result)
+            && !is_whole(operand);
+        if joins || module.op(op).kind() == OpKind::Movement(MovementOp::Reshape) {
             let buf = self.dense(operand)?;
             let (elem, dims) = self.cx.shape(result);
             self.cx.set_view(result, View::dense(buf, elem, &dims));

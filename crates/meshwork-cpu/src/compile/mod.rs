@@ -6,6 +6,7 @@
 //! | `simplify`, `small`, `stencil`, `pooling`, `dilated` | rewrites of single ops into cheaper ones |
 //! | `expand` | ops that stand for others |
 //! | `carries` | carries of loops that never change |
+//! | `pairs` | complex numbers as pairs of real ones |
 //! | `block` | blocks of the module to blocks of nodes: one arm per kind of op, loops, branches |
 //! | `views` | slices, broadcasts, transposes, reshapes as strides |
 //! | `collective` | who meets whom |
@@ -23,6 +24,7 @@ mod display;
 mod expand;
 mod ids;
 pub mod lower;
+mod pairs;
 mod pooling;
 mod prepare;
 mod simplify;

@@ -1,11 +1,13 @@
 //! A copy of the module made ready: one function without calls, nothing twice, constants near their uses.
 
-use meshwork_ir::op::{BodyOp, ContractOp, ControlOp, LinalgOp, MixedOp, MovementOp, SdyOp, SourceOp, TokenOp};
+use meshwork_ir::op::{
+    BinaryOp, BodyOp, ContractOp, ControlOp, LinalgOp, MixedOp, MovementOp, SdyOp, SourceOp, TokenOp,
+};
 use meshwork_ir::transform::hoist::hoist;
 use meshwork_ir::transform::{calls, canonicalize, cse, dead, inline, symbol_dce, tuples};
 use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, ValueId, ValueMap, Walk};
 
-use super::{LoadError, carries, dilated, expand, pooling, simplify, small, stencil};
+use super::{LoadError, carries, dilated, expand, pairs, pooling, simplify, small, stencil};
 
 /// Copies `module` and makes `func` free of calls and of ops that mean nothing to one device.
 pub(crate) fn prepare(module: &Module, func: OpId) -> Result<(Module, OpId), LoadError> {
@@ -21,6 +23,7 @@ pub(crate) fn prepare(module: &Module, func: OpId) -> Result<(Module, OpId), Loa
     symbol_dce::remove_unused(&mut module, |op| op != func);
     forward_all(&mut module, func);
     carries::forward_unchanged(&mut module, func);
+    pairs::split(&mut module, func);
     let own: [(OpKind, canonicalize::Pattern); 8] = [
         (OpKind::Contract(ContractOp::Convolution), dilated::convolution),
         (OpKind::Contract(ContractOp::DotGeneral), small::stacked_vectors),

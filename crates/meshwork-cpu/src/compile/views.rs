@@ -50,6 +50,13 @@ pub(crate) fn view_of(module: &Module, op: OpId, from: &View) -> Option<View> {
         }
         OpKind::Movement(MovementOp::Reshape) => to.strides = reshaped(from, &to.dims)?,
         OpKind::Movement(MovementOp::BitcastConvert) => {
+            // Parts side by side are complex numbers.
+            if ty.elem.is_complex() && ty.elem.real_part() == from.elem {
+                let (&step, strides) = from.strides.split_last()?;
+                let adjacent = from.dims.last() == Some(&2) && step == from.elem.storage_bytes() as i64;
+                to.strides = strides.to_vec();
+                return adjacent.then_some(to);
+            }
             // Types that are stored wider than they are differ in the bits that fill the byte.
             let whole = |e: ElementType| e.bits() == 8 * e.storage_bytes();
             if from.elem != ty.elem && !(whole(from.elem) && from.elem.bits() == ty.elem.bits()) {

@@ -30,6 +30,10 @@ fn list(values: impl IntoIterator<Item = i64>) -> String {
 }
 
 impl Writer {
+    fn is_complex(&self) -> bool {
+        self.elem.starts_with("complex")
+    }
+
     fn any(&mut self) -> (String, Vec<i64>) {
         // Recent values more often, so that chains are long.
         let n = self.values.len();
@@ -57,13 +61,19 @@ impl Writer {
         match self.dice.roll(if dims.is_empty() { 2 } else { 12 }) {
             0 | 1 => {
                 let y = self.like(&dims);
-                let f = ["add", "subtract", "maximum", "minimum", "multiply"][self.dice.roll(5)];
+                // Complex numbers have no order.
+                let functions = ["add", "subtract", "multiply", "maximum", "minimum"];
+                let f = functions[self.dice.roll(if self.is_complex() { 3 } else { 5 })];
                 self.add(dims, |n| format!("{n} = stablehlo.{f} {x}, {y} : {t}"));
             }
             2 => {
                 let (y, z) = (self.like(&dims), self.like(&dims));
                 let p = ty(&dims, "i1");
-                let f = ["LT", "GE", "EQ"][self.dice.roll(3)];
+                let f = if self.is_complex() {
+                    ["EQ", "NE"][self.dice.roll(2)]
+                } else {
+                    ["LT", "GE", "EQ"][self.dice.roll(3)]
+                };
                 self.text +=
                     &format!("  %p{} = stablehlo.compare {f}, {x}, {y} : ({t}, {t}) -> {p}\n", self.values.len());
                 self.add(dims, |n| format!("{n} = stablehlo.select %p{}, {z}, {x} : {p}, {t}", &n[2..]));
@@ -148,11 +158,12 @@ fn program(seed: u64, elem: &'static str) -> String {
         let v = w.any();
         results.push(v);
     }
+    let one = if w.is_complex() { "(1.0, -0.5)" } else { "1" };
     let types = results.iter().map(|r| ty(&r.1, elem)).collect::<Vec<_>>().join(", ");
     let names = results.iter().map(|r| r.0.clone()).collect::<Vec<_>>().join(", ");
     format!(
         "func.func @main(%a: tensor<6x9x{elem}>, %b: tensor<6x9x{elem}>, %c: tensor<9x{elem}>) -> ({types}) {{
-  %k = stablehlo.constant dense<1> : tensor<{elem}>
+  %k = stablehlo.constant dense<{one}> : tensor<{elem}>
 {}  return {names} : {types}
 }}",
         w.text
@@ -170,5 +181,12 @@ fn random_programs_of_integers() {
 fn random_programs_of_bytes() {
     for seed in 1000..1060 {
         check(&program(seed, "ui8"), 0.0);
+    }
+}
+
+#[test]
+fn random_programs_of_complex_numbers() {
+    for seed in 2000..2100 {
+        check(&program(seed, "complex<f64>"), 1e-9);
     }
 }

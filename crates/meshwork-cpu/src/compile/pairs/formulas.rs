@@ -1,0 +1,295 @@
+//! Functions of complex numbers in terms of their parts.
+//!
+//! Numbers are scaled by powers of two where squares would leave the range, and the rules for infinities and zeros are those of
+//! the evaluator.
+
+use meshwork_ir::build::{BuildError, Builder, Direction};
+use meshwork_ir::op::{BinaryOp, MixedOp, SourceOp, UnaryOp};
+use meshwork_ir::{Attr, ElementType, OpId, OpKind, Type, ValueId};
+
+use super::Parts;
+
+/// What an operation gives.
+pub(super) enum Made {
+    Parts(ValueId, ValueId),
+    Real(ValueId),
+}
+
+type Value = Result<ValueId, BuildError>;
+type Both = Result<(ValueId, ValueId), BuildError>;
+
+/// What `op` gives for operands with these parts; `None` if it has no formula.
+pub(super) fn written(b: &mut Builder<'_>, op: OpId, complex: &[Parts]) -> Result<Option<Made>, BuildError> {
+    let data = b.module().op(op);
+    let (kind, operands) = (data.kind(), data.operands().to_vec());
+    let result = b.ty(data.results()[0]).clone();
+    let unequal = data.enum_value("comparison_direction") == Some("NE");
+    let part = result.elem().map_or(ElementType::F32, ElementType::real_part);
+    let dims = complex.first().map_or_else(|| result.dims().to_vec(), |p| b.ty(p.0).dims().to_vec());
+    let elem = complex.first().and_then(|p| b.ty(p.0).elem()).unwrap_or(part);
+    let mut f = Formula { b, dims, elem };
+    let (re, im) = match (kind, complex) {
+        (OpKind::Binary(BinaryOp::Complex), _) => (operands[0], operands[1]),
+        (OpKind::Mixed(MixedOp::Convert), &[(x, y)]) => (f.b.convert(x, part)?, f.b.convert(y, part)?),
+        (OpKind::Mixed(MixedOp::Convert), _) => {
+            let zero = f.b.splat(f.dims.clone(), part, 0.0)?;
+            (f.b.convert(operands[0], part)?, zero)
+        }
+        (OpKind::Mixed(MixedOp::Select), &[(a, b), (c, d)]) => {
+            (f.b.select(operands[0], a, c)?, f.b.select(operands[0], b, d)?)
+        }
+        (OpKind::Mixed(MixedOp::Compare), &[(a, b), (c, d)]) => {
+            let direction = if unequal { Direction::Ne } else { Direction::Eq };
+            let (x, y) = (f.b.compare(direction, a, c)?, f.b.compare(direction, b, d)?);
+            return Ok(Some(Made::Real(if unequal { f.b.or(x, y)? } else { f.b.and(x, y)? })));
+        }
+        (OpKind::Unary(UnaryOp::Real), &[(x, _)]) => return Ok(Some(Made::Real(x))),
+        (OpKind::Unary(UnaryOp::Imag), &[(_, y)]) => return Ok(Some(Made::Real(y))),
+        (OpKind::Unary(UnaryOp::Abs), &[(x, y)]) => return Ok(Some(Made::Real(f.abs(x, y)?))),
+        (OpKind::Binary(BinaryOp::Add), &[(a, b), (c, d)]) => (f.b.add(a, c)?, f.b.add(b, d)?),
+        (OpKind::Binary(BinaryOp::Subtract), &[(a, b), (c, d)]) => (f.b.subtract(a, c)?, f.b.subtract(b, d)?),
+        (OpKind::Binary(BinaryOp::Multiply), &[x, y]) => f.product(x, y)?,
+        (OpKind::Binary(BinaryOp::Divide), &[x, y]) => f.quotient(x, y)?,
+        (OpKind::Unary(UnaryOp::Negate), &[(x, y)]) => (f.b.negate(x)?, f.b.negate(y)?),
+        (OpKind::Unary(UnaryOp::Conj), &[(x, y)]) => (x, f.b.negate(y)?),
+        (OpKind::Unary(UnaryOp::Square), &[(x, y)]) => f.square(x, y)?,
+        (OpKind::Unary(UnaryOp::Exponential), &[(x, y)]) => f.exp(x, y)?,
+        (OpKind::Unary(UnaryOp::Sqrt), &[(x, y)]) => f.sqrt(x, y)?,
+        (OpKind::Unary(UnaryOp::Log), &[(x, y)]) => f.log(x, y)?,
+        _ => return Ok(None),
+    };
+    Ok(Some(Made::Parts(re, im)))
+}
+
+/// Arithmetic on arrays of one shape and type.
+struct Formula<'b, 'm> {
+    b: &'b mut Builder<'m>,
+    dims: Vec<i64>,
+    elem: ElementType,
+}
+
+impl Formula<'_, '_> {
+    fn number(&mut self, value: f64) -> Value {
+        self.b.splat(self.dims.clone(), self.elem, value)
+    }
+
+    fn is_single(&self) -> bool {
+        self.elem == ElementType::F32
+    }
+
+    fn word(&self) -> ElementType {
+        if self.is_single() { ElementType::UI32 } else { ElementType::UI64 }
+    }
+
+    fn bits(&mut self, x: ValueId) -> Value {
+        let ty = Type::tensor(self.dims.clone(), self.word());
+        self.b.bitcast_convert(x, ty)
+    }
+
+    fn of_bits(&mut self, x: ValueId) -> Value {
+        let ty = Type::tensor(self.dims.clone(), self.elem);
+        self.b.bitcast_convert(x, ty)
+    }
+
+    fn pattern(&mut self, single: u32, double: u64) -> Value {
+        let bytes = if self.is_single() { single.to_le_bytes().to_vec() } else { double.to_le_bytes().to_vec() };
+        self.b.splat_bytes(&self.dims.clone(), self.word(), &bytes)
+    }
+
+    fn is_infinite(&mut self, x: ValueId) -> Value {
+        let (size, infinity) = (self.b.abs(x)?, self.number(f64::INFINITY)?);
+        self.b.compare(Direction::Eq, size, infinity)
+    }
+
+    fn is_zero(&mut self, x: ValueId) -> Value {
+        let zero = self.number(0.0)?;
+        self.b.compare(Direction::Eq, x, zero)
+    }
+
+    /// `size`, which is not negative, with the sign of `x`.
+    fn with_sign(&mut self, size: ValueId, x: ValueId) -> Value {
+        let (x, size) = (self.bits(x)?, self.bits(size)?);
+        let sign = self.pattern(1 << 31, 1 << 63)?;
+        let sign = self.b.and(x, sign)?;
+        let both = self.b.or(sign, size)?;
+        self.of_bits(both)
+    }
+
+    /// The power of two below the larger of the sizes of `x` and `y`, away from the ends of the range, and its inverse.
+    fn scale(&mut self, x: ValueId, y: ValueId) -> Both {
+        let (x, y) = (self.b.abs(x)?, self.b.abs(y)?);
+        let larger = self.b.maximum(x, y)?;
+        let (least, most) = if self.is_single() { (-126, 126) } else { (-1022, 1022) };
+        let (least, most) = (self.number(2f64.powi(least))?, self.number(2f64.powi(most))?);
+        let larger = self.b.maximum(larger, least)?;
+        let larger = self.b.minimum(larger, most)?;
+        let bits = self.bits(larger)?;
+        let exponent = self.pattern(0x7F80_0000, 0x7FF0_0000_0000_0000)?;
+        let power = self.b.and(bits, exponent)?;
+        let sum = self.pattern(0x7F00_0000, 0x7FE0_0000_0000_0000)?;
+        let inverse = self.b.subtract(sum, power)?;
+        Ok((self.of_bits(power)?, self.of_bits(inverse)?))
+    }
+
+    fn sum_of_squares(&mut self, x: ValueId, y: ValueId) -> Value {
+        let (xx, yy) = (self.b.multiply(x, x)?, self.b.multiply(y, y)?);
+        self.b.add(xx, yy)
+    }
+
+    /// The length of the number; infinite if a part is.
+    fn abs(&mut self, x: ValueId, y: ValueId) -> Value {
+        let (power, inverse) = self.scale(x, y)?;
+        let (xs, ys) = (self.b.multiply(x, inverse)?, self.b.multiply(y, inverse)?);
+        let squares = self.sum_of_squares(xs, ys)?;
+        let length = self.b.sqrt(squares)?;
+        let length = self.b.multiply(length, power)?;
+        let (a, b) = (self.is_infinite(x)?, self.is_infinite(y)?);
+        let (far, infinity) = (self.b.or(a, b)?, self.number(f64::INFINITY)?);
+        self.b.select(far, infinity, length)
+    }
+
+    fn product(&mut self, (a, b): Parts, (c, d): Parts) -> Both {
+        let (ac, bd) = (self.b.multiply(a, c)?, self.b.multiply(b, d)?);
+        let (ad, bc) = (self.b.multiply(a, d)?, self.b.multiply(b, c)?);
+        Ok((self.b.subtract(ac, bd)?, self.b.add(ad, bc)?))
+    }
+
+    /// The real part as a product of sums, so that it does not cancel.
+    fn square(&mut self, x: ValueId, y: ValueId) -> Both {
+        let (less, more) = (self.b.subtract(x, y)?, self.b.add(x, y)?);
+        let xy = self.b.multiply(x, y)?;
+        Ok((self.b.multiply(less, more)?, self.b.add(xy, xy)?))
+    }
+
+    fn quotient(&mut self, (a, b): Parts, (c, d): Parts) -> Both {
+        if self.is_constant_zero(d) {
+            return Ok((self.b.divide(a, c)?, self.b.divide(b, c)?));
+        }
+        let (_, inverse) = self.scale(c, d)?;
+        let (cs, ds) = (self.b.multiply(c, inverse)?, self.b.multiply(d, inverse)?);
+        let squares = self.sum_of_squares(cs, ds)?;
+        let one = self.number(1.0)?;
+        let over = self.b.divide(one, squares)?;
+        // Neither is above one, so that the products stay in range.
+        let (u, v) = (self.b.multiply(cs, over)?, self.b.multiply(ds, over)?);
+        let (re, im) = self.times_conjugate((a, b), (u, v))?;
+        let (re, im) = (self.b.multiply(re, inverse)?, self.b.multiply(im, inverse)?);
+        self.limits((a, b), (c, d), (re, im))
+    }
+
+    /// `(a + ib)(c - id)`.
+    fn times_conjugate(&mut self, (a, b): Parts, (c, d): Parts) -> Both {
+        let (ac, bd) = (self.b.multiply(a, c)?, self.b.multiply(b, d)?);
+        let (bc, ad) = (self.b.multiply(b, c)?, self.b.multiply(a, d)?);
+        Ok((self.b.add(ac, bd)?, self.b.subtract(bc, ad)?))
+    }
+
+    /// Quotients by zero, of infinities, and by infinities; `otherwise` for all others.
+    fn limits(&mut self, (a, b): Parts, (c, d): Parts, otherwise: Parts) -> Both {
+        let infinity = self.number(f64::INFINITY)?;
+        let zero = self.number(0.0)?;
+        let [ai, bi, ci, di] = [a, b, c, d].map(|x| self.is_infinite(x));
+        let (above, below) = (self.b.or(ai?, bi?)?, self.b.or(ci?, di?)?);
+        let [af, bf, cf, df] = [a, b, c, d].map(|x| self.b.is_finite(x));
+        let (above_finite, below_finite) = (self.b.and(af?, bf?)?, self.b.and(cf?, df?)?);
+        let (c0, d0) = (self.is_zero(c)?, self.is_zero(d)?);
+        let by_zero = self.b.and(c0, d0)?;
+        let of_infinite = self.b.and(above, below_finite)?;
+        let by_infinite = self.b.and(below, above_finite)?;
+        let mut chosen = otherwise;
+        let units = (self.unit(c)?, self.unit(d)?);
+        let (x, y) = self.times_conjugate((a, b), units)?;
+        let (x, y) = (self.b.multiply(x, zero)?, self.b.multiply(y, zero)?);
+        chosen = (self.b.select(by_infinite, x, chosen.0)?, self.b.select(by_infinite, y, chosen.1)?);
+        let units = (self.unit(a)?, self.unit(b)?);
+        let (x, y) = self.times_conjugate(units, (c, d))?;
+        let (x, y) = (self.b.multiply(x, infinity)?, self.b.multiply(y, infinity)?);
+        chosen = (self.b.select(of_infinite, x, chosen.0)?, self.b.select(of_infinite, y, chosen.1)?);
+        let signed = self.with_sign(infinity, c)?;
+        let (x, y) = (self.b.multiply(signed, a)?, self.b.multiply(signed, b)?);
+        Ok((self.b.select(by_zero, x, chosen.0)?, self.b.select(by_zero, y, chosen.1)?))
+    }
+
+    /// One for an infinite number and zero for any other, with its sign.
+    fn unit(&mut self, x: ValueId) -> Value {
+        let far = self.is_infinite(x)?;
+        let (one, zero) = (self.number(1.0)?, self.number(0.0)?);
+        let size = self.b.select(far, one, zero)?;
+        self.with_sign(size, x)
+    }
+
+    /// In two steps, so that neither overflow nor underflow comes too early.
+    fn exp(&mut self, x: ValueId, y: ValueId) -> Both {
+        let half = self.number(0.5)?;
+        let half = self.b.multiply(x, half)?;
+        let half = self.b.exponential(half)?;
+        let (cos, sin) = (self.b.cosine(y)?, self.b.sine(y)?);
+        let (re, im) = (self.b.multiply(half, cos)?, self.b.multiply(half, sin)?);
+        let (re, im) = (self.b.multiply(re, half)?, self.b.multiply(im, half)?);
+        let on_axis = self.is_zero(y)?;
+        Ok((re, self.b.select(on_axis, y, im)?))
+    }
+
+    /// The root in the right half plane.
+    fn sqrt(&mut self, x: ValueId, y: ValueId) -> Both {
+        let (power, inverse) = self.scale(x, y)?;
+        let (half, two, zero) = (self.number(0.5)?, self.number(2.0)?, self.number(0.0)?);
+        let infinity = self.number(f64::INFINITY)?;
+        let (xs, ys) = (self.b.multiply(x, inverse)?, self.b.multiply(y, inverse)?);
+        let squares = self.sum_of_squares(xs, ys)?;
+        let (length, size) = (self.b.sqrt(squares)?, self.b.abs(xs)?);
+        let sum = self.b.add(length, size)?;
+        let mean = self.b.multiply(sum, half)?;
+        let mean = self.b.multiply(mean, power)?;
+        let large = self.b.sqrt(mean)?;
+        let (x_far, y_far) = (self.is_infinite(x)?, self.is_infinite(y)?);
+        let large = self.b.select(x_far, infinity, large)?;
+        let (size, twice) = (self.b.abs(y)?, self.b.multiply(large, two)?);
+        let small = self.b.divide(size, twice)?;
+        let on_axis = self.is_zero(y)?;
+        let small = self.b.select(on_axis, zero, small)?;
+        let right = self.b.compare(Direction::Ge, x, zero)?;
+        let (re, im) = (self.b.select(right, large, small)?, self.b.select(right, small, large)?);
+        let im = self.with_sign(im, y)?;
+        Ok((self.b.select(y_far, infinity, re)?, self.b.select(y_far, y, im)?))
+    }
+
+    /// The logarithm of the length in wider numbers, in which squares are exact.
+    fn log(&mut self, x: ValueId, y: ValueId) -> Both {
+        let angle = self.b.atan2(y, x)?;
+        let (x_far, y_far) = (self.is_infinite(x)?, self.is_infinite(y)?);
+        let far = self.b.or(x_far, y_far)?;
+        let infinity = self.number(f64::INFINITY)?;
+        let length = {
+            let (x, y) = (self.b.convert(x, ElementType::F64)?, self.b.convert(y, ElementType::F64)?);
+            let mut wide = Formula { b: &mut *self.b, dims: self.dims.clone(), elem: ElementType::F64 };
+            let squares = wide.sum_of_squares(x, y)?;
+            let (one, half) = (wide.number(1.0)?, wide.number(0.5)?);
+            // Near the unit circle, the difference from one is what counts.
+            let (less, more) = (wide.b.subtract(x, one)?, wide.b.add(x, one)?);
+            let (a, b) = (wide.b.multiply(less, more)?, wide.b.multiply(y, y)?);
+            let rest = wide.b.add(a, b)?;
+            let (near, log) = (wide.b.log_plus_one(rest)?, wide.b.log(squares)?);
+            let (low, high) = (wide.number(0.25)?, wide.number(4.0)?);
+            let (a, b) = (wide.b.compare(Direction::Gt, squares, low)?, wide.b.compare(Direction::Lt, squares, high)?);
+            let close = wide.b.and(a, b)?;
+            let log = wide.b.select(close, near, log)?;
+            wide.b.multiply(log, half)?
+        };
+        let length = self.b.convert(length, ElementType::F32)?;
+        Ok((self.b.select(far, infinity, length)?, angle))
+    }
+
+    fn is_constant_zero(&self, value: ValueId) -> bool {
+        let module = self.b.module();
+        let Some(op) = module.def_op(value) else { return false };
+        let data = module.op(op);
+        match (data.kind(), data.attr("value")) {
+            (OpKind::Source(SourceOp::Constant), Some(Attr::Dense(dense))) => {
+                dense.splat_bytes().is_some_and(|bytes| bytes.iter().all(|&b| b == 0))
+            }
+            (OpKind::Movement(_), _) => data.operands().len() == 1 && self.is_constant_zero(data.operands()[0]),
+            _ => false,
+        }
+    }
+}
