@@ -84,38 +84,59 @@ pub(crate) fn window(module: &Module, op: OpId) -> Option<Window> {
             Some(Window { target, update, start, update_dims, extent, combine: None })
         }
         OpKind::Body(BodyOp::Scatter) => {
+            let ScatterParts { places, update_dims, extent, combine, .. } = scatter_parts(module, op)?;
             let &[target, indices, update] = data.operands() else { return None };
-            let Some(Attr::Scatter(numbers)) = data.attr("scatter_dimension_numbers") else { return None };
-            let index_dims = module.ty(indices).dims();
-            let one_index = index_dims.iter().enumerate().all(|(d, &n)| n == 1 || d as i64 == numbers.index_vector_dim);
-            let update_shape = module.ty(update).dims();
-            let all_window = numbers.update_window_dims.len() == update_shape.len();
-            if !one_index || !all_window || !numbers.input_batching_dims.is_empty() {
-                return None;
-            }
             let at = constant_list(module, indices)?;
             let mut start = vec![0; dims.len()];
-            for (&d, &i) in numbers.scatter_dims_to_operand_dims.iter().zip(&at) {
-                start[d as usize] = i;
-            }
-            let mut window_dims = numbers.update_window_dims.iter();
-            let mut update_dims = vec![];
-            let mut extent = vec![];
-            for d in 0..dims.len() {
-                let from = if numbers.inserted_window_dims.contains(&(d as i64)) {
-                    None
-                } else {
-                    Some(*window_dims.next()? as usize)
-                };
-                extent.push(from.map_or(1, |u| update_shape[u]));
-                update_dims.push(from);
+            for (&d, &i) in places.iter().zip(&at) {
+                start[d] = i;
             }
             let inside = (0..dims.len()).all(|d| start[d] >= 0 && start[d] + extent[d] <= dims[d]);
-            let combine = scatter_body(module, op)?;
             inside.then_some(Window { target, update, start, update_dims, extent, combine })
         }
         _ => None,
     }
+}
+
+/// A scatter of one window.
+pub(crate) struct ScatterParts {
+    /// The dimension of the target that each index is of.
+    pub places: Vec<usize>,
+    /// The dimension of the update that each of the target comes from.
+    pub update_dims: Vec<Option<usize>>,
+    /// The dimension of the target that each of the update goes to.
+    pub window: Vec<usize>,
+    /// Extents of the window.
+    pub extent: Vec<i64>,
+    /// What the old element is combined with the new one by; `None` if it is replaced.
+    pub combine: Option<OpKind>,
+}
+
+/// The scatter `op`, if it writes one window.
+pub(crate) fn scatter_parts(module: &Module, op: OpId) -> Option<ScatterParts> {
+    let data = module.op(op);
+    let &[target, indices, update] = data.operands() else { return None };
+    let Some(Attr::Scatter(numbers)) = data.attr("scatter_dimension_numbers") else { return None };
+    let index_dims = module.ty(indices).dims();
+    let one_index = index_dims.iter().enumerate().all(|(d, &n)| n == 1 || d as i64 == numbers.index_vector_dim);
+    let update_shape = module.ty(update).dims();
+    let all_window = numbers.update_window_dims.len() == update_shape.len();
+    if !one_index || !all_window || !numbers.input_batching_dims.is_empty() {
+        return None;
+    }
+    let mut window_dims = numbers.update_window_dims.iter();
+    let (mut update_dims, mut extent, mut window) = (vec![], vec![], vec![0; update_shape.len()]);
+    for d in 0..module.ty(target).dims().len() {
+        let inserted = numbers.inserted_window_dims.contains(&(d as i64));
+        let from = if inserted { None } else { Some(*window_dims.next()? as usize) };
+        extent.push(from.map_or(1, |u| update_shape[u]));
+        update_dims.push(from);
+        if let Some(u) = from {
+            window[u] = d;
+        }
+    }
+    let places = numbers.scatter_dims_to_operand_dims.iter().map(|&d| d as usize).collect();
+    Some(ScatterParts { places, update_dims, window, extent, combine: scatter_body(module, op)? })
 }
 
 /// The elements of a small integer array that is always the same.

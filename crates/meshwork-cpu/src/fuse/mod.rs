@@ -28,6 +28,7 @@ use meshwork_ir::op::{BodyOp, MovementOp, SourceOp};
 use meshwork_ir::{Module, OpId, OpKind, ValueId};
 
 use crate::kernel::ir::{Combine, Ty};
+pub(crate) use affine::scatter_parts;
 use affine::{Lin, Map};
 pub(crate) use build::constant_bits;
 use graph::Node;

@@ -27,6 +27,13 @@ pub(super) enum Place {
     Buf { buf: Buf, offset: i64, per_lane: i64, per_turn: i64 },
 }
 
+/// A write at the end of a turn: where, how many bytes further on, and what.
+struct Store {
+    arg: u16,
+    at: Option<Val>,
+    element: Element,
+}
+
 /// Code of one phase.
 #[derive(Default)]
 struct Ops {
@@ -61,7 +68,7 @@ pub(super) struct Code {
     scalars: HashMap<Val, u16>,
     /// Start, step a turn and step a lane of each index.
     pub index: Vec<[i64; 3]>,
-    stores: Vec<(u16, Element)>,
+    stores: Vec<Store>,
     /// Rough number of additions.
     pub cost: u64,
 }
@@ -82,6 +89,9 @@ impl Code {
             Place::State(_) if lanes => Access::Unit,
             Place::State(_) => Access::Fixed,
             Place::Buf { per_lane, .. } if lanes && per_lane == elem.storage_bytes() as i64 => Access::Unit,
+            Place::Buf { per_lane, .. } if lanes && per_lane == 2 * elem.storage_bytes() as i64 && per_lane >= 8 => {
+                Access::Pair
+            }
             Place::Buf { per_lane, .. } if lanes && per_lane != 0 => Access::Strided,
             Place::Buf { per_turn: 0, .. } if !lanes => Access::Fixed,
             Place::Buf { .. } => Access::Zero,
@@ -106,7 +116,22 @@ impl Code {
     pub fn store(&mut self, place: Place, elem: ElementType, lanes: bool, element: Element) {
         let arg = self.argument(place, elem, lanes, true);
         let element = if lanes { Element::Lanes(self.on_lanes(element)) } else { Element::Once(self.on_turn(element)) };
-        self.stores.push((arg, element));
+        self.stores.push(Store { arg, at: None, element });
+    }
+
+    /// The element `at` bytes after `place`, once a turn.
+    pub fn load_at(&mut self, place: Place, elem: ElementType, at: Element) -> Option<Element> {
+        let ty = Ty::of(elem)?;
+        let arg = self.argument(place, elem, false, false);
+        let at = self.on_turn(at);
+        Some(Element::Once(self.once.push(Op::LoadAt(arg, at), ty)))
+    }
+
+    /// Writes `element`, which has no lanes, `at` bytes after `place` at the end of each turn.
+    pub fn store_at(&mut self, place: Place, elem: ElementType, at: Element, element: Element) {
+        let arg = self.argument(place, elem, false, true);
+        let (at, element) = (Some(self.on_turn(at)), Element::Once(self.on_turn(element)));
+        self.stores.push(Store { arg, at, element });
     }
 
     /// A number that starts at `index[0]` and grows by `index[1]` a turn and `index[2]` a lane.
@@ -159,11 +184,12 @@ impl Code {
         let mut set: Vec<(u16, Val)> = self.scalars.iter().map(|(&v, &scalar)| (scalar, v)).collect();
         set.sort_unstable();
         once.extend(set.into_iter().map(|(scalar, v)| Op::SetScalar(scalar, v)));
-        for (arg, element) in self.stores {
-            match element {
-                Element::Lanes(v) => lanes.push(Op::Store(arg, v)),
-                Element::Once(v) => once.push(Op::Store(arg, v)),
-                Element::Const(..) => {}
+        for Store { arg, at, element } in self.stores {
+            match (element, at) {
+                (Element::Lanes(v), _) => lanes.push(Op::Store(arg, v)),
+                (Element::Once(v), None) => once.push(Op::Store(arg, v)),
+                (Element::Once(v), Some(at)) => once.push(Op::StoreAt(arg, at, v)),
+                (Element::Const(..), _) => {}
             }
         }
         let phases = [(Extent::Once, once), (Extent::Row, lanes)].into_iter().filter(|(_, ops)| !ops.is_empty());

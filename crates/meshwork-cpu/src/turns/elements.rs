@@ -52,6 +52,8 @@ pub(super) struct Expansion<'a, 'm> {
     pub state: Vec<(ElementType, bool)>,
     /// Buffers that are loaded from.
     pub reads: Vec<Buf>,
+    /// Carries that are in the memory of their results, by the arguments of the body.
+    pub tables: HashMap<ValueId, View>,
     known: HashMap<Question, Elements>,
     trail: Vec<Question>,
     elements: usize,
@@ -69,6 +71,7 @@ impl<'a, 'm> Expansion<'a, 'm> {
             carries: vec![],
             state: vec![],
             reads: vec![],
+            tables: HashMap::default(),
             known: HashMap::default(),
             trail: vec![],
             elements: 0,
@@ -145,7 +148,7 @@ impl<'a, 'm> Expansion<'a, 'm> {
 
     /// The elements of a carry at the start of a turn.
     fn carry(&mut self, value: ValueId, i: usize, lane: Option<usize>) -> Option<Vec<Element>> {
-        if lane != self.lane_of(self.dims(value)) {
+        if lane != self.lane_of(self.dims(value)) || self.tables.contains_key(&value) {
             return None;
         }
         let elem = self.elem(value)?;
@@ -356,12 +359,16 @@ impl<'a, 'm> Expansion<'a, 'm> {
         let (&from, starts) = self.cx.module.op(op).operands().split_first()?;
         let (dims, sizes) = (self.dims(from), self.dims(value));
         let room: Vec<i64> = dims.iter().zip(sizes).map(|(n, size)| n - size).collect();
-        let lines = self.starts(starts, &room)?;
+        if let Some(table) = self.tables.get(&from).cloned() {
+            return if lane.is_none() { self.looked_up(op, value, &table) } else { None };
+        }
+        let lines = self.starts(starts, &room);
         let in_body = match self.cx.module.value(from).def() {
             Def::Arg(block, _) => block == self.turns.body,
             Def::Result(op, _) => self.is_inside(op),
         };
         if in_body {
+            let lines = lines?;
             // Of what a turn computes, always the same part.
             if lines.iter().any(|l| l.step != 0) || lane.is_some_and(|d| room[d] != 0) {
                 return None;
@@ -373,6 +380,9 @@ impl<'a, 'm> Expansion<'a, 'm> {
             return Some(offsets(&shape, &source.strides, start).into_iter().map(|i| elements[i as usize]).collect());
         }
         let mut view = self.cx.view(from).cloned()?;
+        let Some(lines) = lines else {
+            return if lane.is_none() { self.looked_up(op, value, &view) } else { None };
+        };
         view.offset += lines.iter().zip(&view.strides).map(|(l, s)| l.base * s).sum::<i64>();
         view.dims = sizes.to_vec();
         let turning: Vec<i64> = lines.iter().zip(&view.strides).map(|(l, s)| l.step * s).collect();

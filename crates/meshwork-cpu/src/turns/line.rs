@@ -12,7 +12,7 @@ use crate::fuse::limits_of;
 
 /// A number that grows by `step` each turn.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Line {
+pub(crate) struct Line {
     pub base: i64,
     pub step: i64,
 }
@@ -25,7 +25,7 @@ impl Line {
 }
 
 /// The turns of a loop.
-pub(super) struct Turns<'m> {
+pub(crate) struct Turns<'m> {
     pub module: &'m Module,
     pub op: OpId,
     pub body: BlockId,

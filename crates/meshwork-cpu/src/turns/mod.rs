@@ -5,6 +5,7 @@
 mod code;
 mod elements;
 mod line;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod work;
@@ -21,7 +22,8 @@ use crate::program::Node;
 use crate::step::{Buf, Step, View};
 use code::Place;
 use elements::{Expansion, Pick};
-use line::{Line, Turns};
+use line::Line;
+pub(crate) use line::Turns;
 use work::{Carry, Copied, Rows};
 
 /// Fewer turns are not worth a kernel of their own.
@@ -63,6 +65,7 @@ fn is_plain(module: &Module, op: OpId) -> bool {
     let known = |&inner: &OpId| match module.op(inner).kind() {
         OpKind::Unary(_) | OpKind::Binary(_) | OpKind::Mixed(_) | OpKind::Source(_) => true,
         OpKind::Movement(f) => !matches!(f, MovementOp::Gather | MovementOp::TorchIndexSelect),
+        OpKind::Body(BodyOp::Scatter) => tables::is_one_scatter(module, inner),
         OpKind::Body(f) => f == BodyOp::Reduce,
         OpKind::Contract(f) => f == ContractOp::DotGeneral,
         OpKind::Control(f) => {
@@ -129,12 +132,33 @@ fn expand<'m>(cx: &mut Lower<'m>, turns: &Turns<'m>, lanes: i64, pick: Pick) -> 
     let is_used = |i: usize| !module.value(data.results()[i]).uses().is_empty();
     let mut copied: Vec<Copied> = vec![];
     let mut results: Vec<(usize, View)> = vec![];
+    // Before anything is asked for: what is sliced finds them.
+    let mut tables: Vec<(usize, Vec<OpId>)> = vec![];
+    for i in 0..args.len() {
+        if turns.counter(i).is_some() || log(&e, i).is_some() {
+            continue;
+        }
+        if let Some(updates) = tables::updates(&e, i) {
+            let (elem, dims) = e.cx.shape(args[i]);
+            let view = View::dense(e.cx.buffer(elem, &dims), elem, &dims);
+            copied.push(Copied { from: e.cx.view(data.operands()[i])?.clone(), to: view.clone() });
+            e.tables.insert(args[i], view.clone());
+            tables.push((i, updates));
+            results.push((i, view));
+        }
+    }
+    for (i, updates) in &tables {
+        let view = e.tables[&args[*i]].clone();
+        updates.iter().try_for_each(|&op| e.update_table(op, &view))?;
+    }
     // Last values of counters, and logs.
     for i in (0..args.len()).filter(|&i| is_used(i)) {
         let (elem, dims) = e.cx.shape(data.results()[i]);
         if let Some(line) = turns.counter(i) {
             let last = e.cx.constant(integer(elem, &dims, line.at(turns.trips)?)?);
             results.push((i, View::dense(last, elem, &dims)));
+        } else if e.tables.contains_key(&args[i]) {
+            // In the memory of the result already.
         } else if let Some(log) = log(&e, i) {
             let lane = e.lane_of(module.ty(log.update).dims());
             let elements = e.value(log.update, lane)?;
@@ -186,7 +210,9 @@ fn expand<'m>(cx: &mut Lower<'m>, turns: &Turns<'m>, lanes: i64, pick: Pick) -> 
     if kernel.backend() != Backend::Compiled {
         return None;
     }
-    let (mut reads, mut in_place) = (reads, vec![]);
+    let (loaded, mut reads, mut in_place) = (reads.clone(), reads, vec![]);
+    let tables: Vec<(usize, View)> =
+        results.iter().filter(|(i, _)| tables.iter().any(|t| t.0 == *i)).cloned().collect();
     let mut moved = vec![];
     for (&(i, first), lane) in carries.iter().zip(lane_dims) {
         let from = cx.view(data.operands()[i])?.clone();
@@ -208,6 +234,14 @@ fn expand<'m>(cx: &mut Lower<'m>, turns: &Turns<'m>, lanes: i64, pick: Pick) -> 
     for from in moved.iter().map(|c| &c.from).chain(copied.iter().map(|c| &c.from)) {
         if !reads.contains(&from.buf) {
             reads.push(from.buf);
+        }
+    }
+    // A table may be updated where it comes from.
+    for Copied { from, to } in copied.iter().filter(|c| tables.iter().any(|(_, view)| view.buf == c.to.buf)) {
+        let whole = cx.bufs[from.buf.0 as usize].bytes == cx.bufs[to.buf.0 as usize].bytes;
+        let once = copied.iter().filter(|c| c.from.buf == from.buf).count() == 1;
+        if from.is_dense() && whole && once && !loaded.contains(&from.buf) {
+            in_place.push((from.buf, to.buf));
         }
     }
     // Read twice, it cannot be written meanwhile.

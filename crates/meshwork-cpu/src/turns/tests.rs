@@ -234,3 +234,110 @@ fn carries_of_all_kinds() {
     );
     is_one_step(&check(&source, 1e-2));
 }
+
+/// Places that are data in what never changes.
+#[test]
+fn tables_that_are_read() {
+    for elem in ["i32", "i16", "f64", "f32"] {
+        let source = looped(
+            &format!("%t: tensor<37x2x{elem}>, %next: tensor<37xi32>"),
+            &[("at", "%zero", "tensor<i32>"), ("log", "%f", &format!("tensor<60x2x{elem}>"))],
+            60,
+            &format!(
+                "%s = stablehlo.dynamic_slice %next, %at, sizes = [1] : (tensor<37xi32>, tensor<i32>) -> tensor<1xi32>
+            %m = stablehlo.reshape %s : (tensor<1xi32>) -> tensor<i32>
+            %k = stablehlo.constant dense<13> : tensor<i32>
+            %p = stablehlo.multiply %m, %k : tensor<i32>
+            %q = stablehlo.add %p, %i : tensor<i32>
+            %row = stablehlo.dynamic_slice %t, %q, %o, sizes = [1, 2] : (tensor<37x2x{elem}>, tensor<i32>, tensor<i32>) -> tensor<1x2x{elem}>
+            %w = stablehlo.dynamic_update_slice %log, %row, %i, %o : (tensor<60x2x{elem}>, tensor<1x2x{elem}>, tensor<i32>, tensor<i32>) -> tensor<60x2x{elem}>"
+            ),
+            &["%q", "%w"],
+        );
+        let zeros = format!(
+            "%f = stablehlo.constant dense<{}> : tensor<60x2x{elem}>\n",
+            if elem.starts_with('f') { "0.0" } else { "0" }
+        );
+        let source = source.replacen("%none =", &format!("{zeros}        %none ="), 1);
+        is_one_step(&check(&source, 0.0));
+    }
+}
+
+/// A histogram, and what lies outside of it.
+#[test]
+fn tables_that_are_scattered_into() {
+    for (f, elem, one) in [("add", "i32", "1"), ("maximum", "f32", "1.5"), ("multiply", "f64", "-2.0")] {
+        let source = looped(
+            &format!("%x: tensor<90xi32>, %c0: tensor<3x{elem}>"),
+            &[("t", "%c0", &format!("tensor<3x{elem}>"))],
+            90,
+            &format!(
+                "%s = stablehlo.dynamic_slice %x, %i, sizes = [1] : (tensor<90xi32>, tensor<i32>) -> tensor<1xi32>
+            %u = stablehlo.constant dense<{one}> : tensor<{elem}>
+            %d = \"stablehlo.scatter\"(%t, %s, %u) <{{indices_are_sorted = true, scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0]>, unique_indices = true}}> ({{
+            ^bb0(%p: tensor<{elem}>, %q: tensor<{elem}>):
+              %v = stablehlo.{f} %p, %q : tensor<{elem}>
+              stablehlo.return %v : tensor<{elem}>
+            }}) : (tensor<3x{elem}>, tensor<1xi32>, tensor<{elem}>) -> tensor<3x{elem}>"
+            ),
+            &["%d"],
+        );
+        is_one_step(&check(&source, 0.0));
+    }
+}
+
+/// Two elements change places: both are read before either is written.
+#[test]
+fn tables_that_are_shuffled() {
+    let source = looped(
+        "%x: tensor<50xi32>, %a0: tensor<20xf32>",
+        &[("a", "%a0", "tensor<20xf32>")],
+        50,
+        "%s = stablehlo.dynamic_slice %x, %i, sizes = [1] : (tensor<50xi32>, tensor<i32>) -> tensor<1xi32>
+            %m = stablehlo.reshape %s : (tensor<1xi32>) -> tensor<i32>
+            %k = stablehlo.constant dense<7> : tensor<i32>
+            %p = stablehlo.add %m, %k : tensor<i32>
+            %q = stablehlo.subtract %i, %p : tensor<i32>
+            %e = stablehlo.dynamic_slice %a, %p, sizes = [1] : (tensor<20xf32>, tensor<i32>) -> tensor<1xf32>
+            %f = stablehlo.dynamic_slice %a, %q, sizes = [1] : (tensor<20xf32>, tensor<i32>) -> tensor<1xf32>
+            %b = stablehlo.dynamic_update_slice %a, %f, %p : (tensor<20xf32>, tensor<1xf32>, tensor<i32>) -> tensor<20xf32>
+            %d = stablehlo.dynamic_update_slice %b, %e, %q : (tensor<20xf32>, tensor<1xf32>, tensor<i32>) -> tensor<20xf32>",
+        &["%d"],
+    );
+    is_one_step(&check(&source, 0.0));
+}
+
+/// A prefix sum in place: each turn reads what the one before wrote.
+#[test]
+fn tables_that_grow_from_themselves() {
+    let source = looped(
+        "%a0: tensor<40xf32>",
+        &[("a", "%a0", "tensor<40xf32>")],
+        39,
+        "%e = stablehlo.dynamic_slice %a, %i, sizes = [1] : (tensor<40xf32>, tensor<i32>) -> tensor<1xf32>
+            %f = stablehlo.dynamic_slice %a, %j, sizes = [1] : (tensor<40xf32>, tensor<i32>) -> tensor<1xf32>
+            %g = stablehlo.add %e, %f : tensor<1xf32>
+            %d = stablehlo.dynamic_update_slice %a, %g, %j : (tensor<40xf32>, tensor<1xf32>, tensor<i32>) -> tensor<40xf32>",
+        &["%d"],
+    );
+    is_one_step(&check(&source, 1e-6));
+}
+
+/// What is read again in the same turn is an ordinary loop's.
+#[test]
+fn tables_that_are_read_after_a_write() {
+    let source = looped(
+        "%x: tensor<50xi32>, %a0: tensor<20xf32>",
+        &[("a", "%a0", "tensor<20xf32>"), ("sum", "%none", "tensor<f32>")],
+        50,
+        "%s = stablehlo.dynamic_slice %x, %i, sizes = [1] : (tensor<50xi32>, tensor<i32>) -> tensor<1xi32>
+            %m = stablehlo.reshape %s : (tensor<1xi32>) -> tensor<i32>
+            %u = stablehlo.constant dense<2.5> : tensor<1xf32>
+            %b = stablehlo.dynamic_update_slice %a, %u, %m : (tensor<20xf32>, tensor<1xf32>, tensor<i32>) -> tensor<20xf32>
+            %e = stablehlo.dynamic_slice %b, %i, sizes = [1] : (tensor<20xf32>, tensor<i32>) -> tensor<1xf32>
+            %f = stablehlo.reshape %e : (tensor<1xf32>) -> tensor<f32>
+            %g = stablehlo.add %sum, %f : tensor<f32>",
+        &["%b", "%g"],
+    );
+    check(&source, 1e-6);
+}

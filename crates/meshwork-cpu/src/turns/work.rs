@@ -7,7 +7,7 @@ use meshwork_ir::ElementType;
 use super::code::Place;
 use super::elements::{offsets, rest};
 use crate::kernel::Kernel;
-use crate::kernel::ir::Call;
+use crate::kernel::ir::{Call, Op};
 use crate::step::{Fault, Frame, Scratch, View, Work};
 
 /// Bytes of state that a chunk keeps in the first-level cache.
@@ -17,6 +17,8 @@ const GRAIN: usize = 64;
 /// A part costs at least this many nanoseconds.
 const PART_NS: f64 = 20_000.0;
 const MAX_PARTS: usize = 64;
+/// Lanes of a chunk whose operations hide how long each of them takes.
+const ENOUGH_LANES: usize = 256;
 
 /// A carry: where it comes from, where it goes, its lanes, and its first row of the state.
 #[derive(Debug)]
@@ -73,9 +75,14 @@ impl Rows {
         let outputs = places.iter().zip(&kernel.body().args).filter(|(_, arg)| arg.output);
         let is_shared = |place: &Place| matches!(place, Place::Buf { per_lane: 0, .. });
         let is_one = !copied.is_empty() || outputs.into_iter().any(|(place, _)| is_shared(place));
-        let wanted = if is_one { 1 } else { ((cost / PART_NS) as usize).clamp(1, MAX_PARTS) };
+        // Every turn of a chunk waits for the one before, so few lanes leave the processor idle.
+        let many = MAX_PARTS.min(lanes / ENOUGH_LANES).max(2);
+        let wanted = if is_one { 1 } else { ((cost / PART_NS) as usize).clamp(1, many) };
         let even = lanes.div_ceil(wanted).next_multiple_of(GRAIN).min(most);
-        let chunk = even.min(lanes.max(1));
+        // What is in the memory of the result would be updated by each chunk again.
+        let ops = kernel.body().phases.iter().flat_map(|p| &p.ops);
+        let has_tables = ops.into_iter().any(|op| matches!(op, Op::StoreAt(..)));
+        let chunk = if has_tables { lanes.max(1) } else { even.min(lanes.max(1)) };
         let chunks = lanes.div_ceil(chunk);
         let mut rows = vec![0];
         for (elem, lanes) in state {
@@ -152,6 +159,22 @@ impl Work for Rows {
     unsafe fn run(&self, frame: &Frame<'_>, scratch: &mut Scratch, part: usize) -> Result<(), Fault> {
         for Copied { from, to } in &self.copied {
             let size = from.elem.storage_bytes();
+            if from.is_dense() {
+                // SAFETY: both views are dense and have as many elements; there is one part.
+                unsafe {
+                    let there = frame.ptr(from.buf).offset(from.offset as isize);
+                    std::ptr::copy(there, frame.ptr(to.buf), from.len() * size);
+                }
+                continue;
+            }
+            if from.strides.iter().all(|&s| s == 0) {
+                // SAFETY: one element is read, and all of a dense view are written; there is one part.
+                unsafe {
+                    let one = frame.ptr(from.buf).offset(from.offset as isize);
+                    spread((one, 0), (frame.ptr(to.buf), size as isize), from.len(), size);
+                }
+                continue;
+            }
             let places = offsets(&from.dims, &from.strides, from.offset).into_iter();
             for (from_byte, to_byte) in places.zip((0..).step_by(size)) {
                 // SAFETY: elements of both views; there is one part.
