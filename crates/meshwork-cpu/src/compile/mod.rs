@@ -6,6 +6,7 @@
 //! | `simplify`, `small`, `stencil`, `pooling`, `dilated` | rewrites of single ops into cheaper ones |
 //! | `expand` | ops that stand for others |
 //! | `carries` | carries of loops that never change |
+//! | `scanned` | products with one row after the other of an array, all rows at once |
 //! | `pairs` | complex numbers as pairs of real ones |
 //! | `block` | blocks of the module to blocks of nodes: one arm per kind of op, loops, branches |
 //! | `views` | slices, broadcasts, transposes, reshapes as strides |
@@ -27,6 +28,7 @@ pub mod lower;
 mod pairs;
 mod pooling;
 mod prepare;
+mod scanned;
 mod simplify;
 mod small;
 mod stencil;

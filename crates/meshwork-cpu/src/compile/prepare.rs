@@ -7,7 +7,7 @@ use meshwork_ir::transform::hoist::hoist;
 use meshwork_ir::transform::{calls, canonicalize, cse, dead, inline, symbol_dce, tuples};
 use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, ValueId, ValueMap, Walk};
 
-use super::{LoadError, carries, dilated, expand, pairs, pooling, simplify, small, stencil};
+use super::{LoadError, carries, dilated, expand, pairs, pooling, scanned, simplify, small, stencil};
 
 /// Copies `module` and makes `func` free of calls and of ops that mean nothing to one device.
 pub(crate) fn prepare(module: &Module, func: OpId) -> Result<(Module, OpId), LoadError> {
@@ -39,6 +39,7 @@ pub(crate) fn prepare(module: &Module, func: OpId) -> Result<(Module, OpId), Loa
     canonicalize::apply(&mut module, &patterns);
     cse::eliminate(&mut module);
     hoist(&mut module, is_worth_hoisting);
+    scanned::hoist_products(&mut module, func);
     cse::eliminate(&mut module);
     sink_constants(&mut module, func);
     dead::remove_dead(&mut module);
