@@ -3,7 +3,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `prepare` | a copy of the module with calls inlined, equal things merged, constants near their uses |
-//! | `simplify`, `small`, `stencil`, `pooling`, `dilated` | rewrites of single ops into cheaper ones |
+//! | `simplify`, `small`, `stencil`, `pooling`, `dilated`, `interleave` | rewrites of single ops into cheaper ones |
 //! | `expand` | ops that stand for others |
 //! | `carries` | carries of loops that never change |
 //! | `scanned` | products with one row after the other of an array, all rows at once |
@@ -24,6 +24,7 @@ mod dilated;
 mod display;
 mod expand;
 mod ids;
+mod interleave;
 pub mod lower;
 mod pairs;
 mod pooling;

@@ -7,7 +7,7 @@ use meshwork_ir::transform::hoist::hoist;
 use meshwork_ir::transform::{calls, canonicalize, cse, dead, inline, symbol_dce, tuples};
 use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, ValueId, ValueMap, Walk};
 
-use super::{LoadError, carries, dilated, expand, pairs, pooling, scanned, simplify, small, stencil};
+use super::{LoadError, carries, dilated, expand, interleave, pairs, pooling, scanned, simplify, small, stencil};
 
 /// Copies `module` and makes `func` free of calls and of ops that mean nothing to one device.
 pub(crate) fn prepare(module: &Module, func: OpId) -> Result<(Module, OpId), LoadError> {
@@ -24,7 +24,9 @@ pub(crate) fn prepare(module: &Module, func: OpId) -> Result<(Module, OpId), Loa
     forward_all(&mut module, func);
     carries::forward_unchanged(&mut module, func);
     pairs::split(&mut module, func);
-    let own: [(OpKind, canonicalize::Pattern); 8] = [
+    let own: [(OpKind, canonicalize::Pattern); 10] = [
+        (OpKind::Binary(BinaryOp::Add), interleave::sum_of_spread),
+        (OpKind::Binary(BinaryOp::Or), interleave::sum_of_spread),
         (OpKind::Contract(ContractOp::Convolution), dilated::convolution),
         (OpKind::Contract(ContractOp::DotGeneral), small::stacked_vectors),
         (OpKind::Body(BodyOp::Reduce), simplify::reduce_of_pairs),
