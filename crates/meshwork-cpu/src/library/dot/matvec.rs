@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::columns::{Columns, MOST_BYTES};
 use super::pack::Index;
 use super::product::Product;
 use super::subnormal::Subnormals;
@@ -53,11 +54,17 @@ impl<T: Tile> Matvec<T> {
     unsafe fn rows(&self, frame: &Frame<'_>, scratch: &mut Scratch, batch: usize, rows: Range<usize>) {
         let p = &self.product;
         let (m, v, all) = if self.left { (&p.a, &p.b, p.rows) } else { (&p.b, &p.a, p.columns) };
-        let x = scratch.get(p.depth * size_of::<T>()).cast::<T>();
-        // SAFETY: the trait's contract; `x` has room for the vector.
+        let is_list = matches!(v.depth, Index::Stride(step) if step == size_of::<T>() as isize);
+        // SAFETY: the trait's contract; what is packed has room for the vector.
         unsafe {
             let from = frame.ptr(v.buf).offset(v.batch[batch]).cast_const();
-            v.packer.pack(from, (&v.outer, 0, 1), (&v.depth, 0, p.depth), x, 1);
+            let x: *const T = if v.same && is_list {
+                from.cast()
+            } else {
+                let x = scratch.get(p.depth * size_of::<T>()).cast::<T>();
+                v.packer.pack(from, (&v.outer, 0, 1), (&v.depth, 0, p.depth), x, 1);
+                x
+            };
             let at = m.batch[batch] + m.outer.at(rows.start);
             let call = Call {
                 matrix: frame.ptr(m.buf).offset(at).cast_const().cast::<T>(),
@@ -139,6 +146,11 @@ unsafe fn along<T: Tile>(call: &Call<T>) {
 /// # Safety
 /// All elements that `call` names are valid; `call.row == 1`.
 unsafe fn across<T: Tile>(call: &Call<T>) {
+    if call.rows * call.depth * size_of::<T>() <= MOST_BYTES {
+        let &Call { matrix, step, x, depth, y, rows, .. } = call;
+        // SAFETY: the caller's.
+        return unsafe { Columns { matrix, step, x, depth, y, rows }.run() };
+    }
     const STRETCH: usize = 2048;
     for start in (0..call.rows).step_by(STRETCH) {
         let n = STRETCH.min(call.rows - start);

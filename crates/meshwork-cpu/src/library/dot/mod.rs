@@ -8,7 +8,7 @@
 //! | `pack`, `group` | operands in the order in which these read them |
 //! | `plan` | parts, blocks, what is packed |
 //! | `factor` | operands, and conversions that are left to packing |
-//! | `matvec`, `narrow` | matrix times vector; a matrix of `bf16` times a vector |
+//! | `matvec`, `columns`, `narrow` | matrix times vector; a small one; a matrix of `bf16` times a vector |
 //! | `product` | the work of a stack of products |
 //! | `subnormal` | numbers that are taken as zero |
 //!
@@ -20,6 +20,7 @@ pub(crate) mod amx;
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod columns;
 mod factor;
 #[cfg(target_arch = "x86_64")]
 mod group;
