@@ -4,6 +4,8 @@
 
 mod affine;
 mod bands;
+#[cfg(test)]
+mod bound_tests;
 mod boxes;
 mod build;
 mod column;
