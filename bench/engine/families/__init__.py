@@ -43,7 +43,7 @@ def uniform(*shape, dtype=np.float32):
 
 def families():
     """All families as problems on 1 and 8 devices."""
-    from . import algebra, indexed, layers, loops, models, products, sweeps, transforms  # noqa: F401
+    from . import algebra, complexes, indexed, layers, loops, models, products, recurrences, sweeps, transforms  # noqa: F401
 
     def of(family):
         return Problem(family, lambda variant, mesh: build(family, variant, mesh), list(BUILT[family]), [(1,), (8,)], loop=0)
