@@ -256,7 +256,7 @@ def our_turn(binary, engine, size, dtype, steps):
     return dict(ms=float(ms[1]), loss=float(loss[1]), peak=float(peak[1]) * 2**20 if peak else None)
 
 
-def losses(args):
+def compare_losses(args):
     def train(engine):
         command = [args.binary, "--engine", engine, "--size", "tiny", "--steps", str(args.steps), "--dtype", "f32"]
         done = subprocess.run(command, capture_output=True, text=True)
@@ -300,7 +300,7 @@ def main():
     if args.mlp:
         return mlp(args)
     if args.losses:
-        return losses(args)
+        return compare_losses(args)
     mib = lambda turns: f"{max(t['peak'] or 0 for t in turns) / 2**20:8.0f}"
     print(f"{'model':12} {'ours, ms':>10} {'JAX, ms':>10} {'ratio':>7}   {'losses':13}   peak MiB, ours and JAX's   all times")
     for size in args.sizes:

@@ -18,7 +18,7 @@ const MOST_REGISTERS: i64 = 200;
 /// The farthest that a body may read along `x`; along the other dimensions half of it.
 const MOST_REACH: i64 = 8;
 /// Warps that keep a large device busy.
-const WARPS: i64 = 4096;
+const WARPS: i64 = 2400;
 
 /// What is asked for instead of what would be chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
