@@ -26,6 +26,7 @@ use crate::layout::atoms::Atoms;
 use crate::plan::cause::Namer;
 use crate::split::Placed;
 
+pub use crate::split::flow::trip_count;
 pub use advice::warnings;
 pub use cause::{Annotation, Cause, loc_name, place_of, short_type};
 pub use contract::{Contract, ContractViolation, KINDS, Limit};
