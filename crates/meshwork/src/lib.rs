@@ -171,10 +171,10 @@ pub use tree::{HostTree, MapKey, Path, Static, Tree, Visit, map_arrays, named_ar
 pub mod prelude {
     pub use crate::ElementType::{self, BF16, F16, F32, F64, I1, I8, I32, I64, UI8, UI32, UI64};
     pub use crate::{
-        Array, Contract, Conv, Error, HostArrays, Imported, Key, Mesh, NEW_AXIS, Number, OnEngine, P, Padding, Rule, Runtime,
-        Static, Tensor, Tree, Vmap, annotate, arange, axis_index, axis_size, checkpoint, concatenate, cond, dim,
-        einsum, eye, for_loop, full, grad, iota, jit, jvp, linspace, ones, s, scan, select, shard_alike, shard_map,
-        stack, tree_map, value_and_grad, vjp, vmap, while_loop, zeros,
+        Array, Contract, Conv, Error, HostArrays, Imported, Key, Mesh, NEW_AXIS, Number, OnEngine, P, Padding, Rule,
+        Runtime, Static, Tensor, Tree, Vmap, annotate, arange, axis_index, axis_size, checkpoint, concatenate, cond,
+        dim, einsum, eye, for_loop, full, grad, iota, jit, jvp, linspace, ones, s, scan, select, shard_alike,
+        shard_map, stack, tree_map, value_and_grad, vjp, vmap, while_loop, zeros,
     };
 }
 

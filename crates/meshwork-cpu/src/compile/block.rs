@@ -29,7 +29,13 @@ pub(crate) fn program(
     let Some(body) = module.body_of(func, 0) else {
         return Err(LoadError::unsupported(module, func, "a function without a body"));
     };
-    let mut c = Compiler { cx: Lower::new(module, grid.len()), grid, span, fuse: fuse::State::default(), strips: Arc::new(strips) };
+    let mut c = Compiler {
+        cx: Lower::new(module, grid.len()),
+        grid,
+        span,
+        fuse: fuse::State::default(),
+        strips: Arc::new(strips),
+    };
     let args = module.block(body).args().to_vec();
     if let Some(&arg) = args.iter().find(|&&a| module.ty(a).as_tensor().is_none()) {
         return Err(LoadError::unsupported(module, func, format!("an argument of type {}", module.ty(arg))));

@@ -37,7 +37,16 @@ impl<'m> Lower<'m> {
     /// Nothing lowered yet.
     pub fn new(module: &'m Module, devices: usize) -> Lower<'m> {
         let views = vec![None; module.value_slots()];
-        Lower { module, devices, bufs: vec![], nodes: vec![], fallbacks: vec![], lasting: HashSet::default(), views, shadowed: vec![] }
+        Lower {
+            module,
+            devices,
+            bufs: vec![],
+            nodes: vec![],
+            fallbacks: vec![],
+            lasting: HashSet::default(),
+            views,
+            shadowed: vec![],
+        }
     }
 
     /// A new buffer for a value of this type.

@@ -7,8 +7,8 @@
 use std::ffi::{CString, c_int, c_void};
 
 use meshwork_pjrt_abi::ffi::{
-    ApiVersion, Array, Attrs, Buffer, Buffers, ByteSpan, CallFrame, EXECUTE, Error, ErrorCreate, Head, METADATA, MetadataExtension,
-    StreamGet, Table, attr,
+    ApiVersion, Array, Attrs, Buffer, Buffers, ByteSpan, CallFrame, EXECUTE, Error, ErrorCreate, Head, METADATA,
+    MetadataExtension, StreamGet, Table, attr,
 };
 use meshwork_pjrt_abi::{self as abi, FfiExtension, RegisterHandler};
 
@@ -96,7 +96,11 @@ pub(super) fn register_as(
             let register = extension.register_handler.ok_or("it registers no handlers")?;
             // SAFETY: the names are copied, and the handler is a function of this process.
             let error = unsafe { register(&raw mut args) };
-            return if error.is_null() { Ok(()) } else { Err(plugin.take_error("register_handler", error).to_string()) };
+            return if error.is_null() {
+                Ok(())
+            } else {
+                Err(plugin.take_error("register_handler", error).to_string())
+            };
         }
         next = base.next;
     }
@@ -189,7 +193,12 @@ unsafe fn launches(frame: &CallFrame) -> Result<Vec<Launch<'_>>, String> {
 }
 
 /// The passes that read `args`, the carried arrays first, and write `rets`, the results first.
-pub(super) fn passes<'a>(numbers: Numbers, ptx: &'a str, args: &[u64], rets: &[u64]) -> Result<Vec<Launch<'a>>, String> {
+pub(super) fn passes<'a>(
+    numbers: Numbers,
+    ptx: &'a str,
+    args: &[u64],
+    rets: &[u64],
+) -> Result<Vec<Launch<'a>>, String> {
     let (arrays, total) = (numbers.arrays as usize, numbers.total());
     if args.len() < arrays || rets.len() != if total > 1 { 2 * arrays } else { arrays } {
         return Err(format!("{} operands and {} results for {arrays} arrays", args.len(), rets.len()));

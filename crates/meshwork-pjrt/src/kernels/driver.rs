@@ -149,7 +149,11 @@ impl OnStream<'_> {
             None => *modules.entry(key).or_insert(self.load(launch.ptx)?),
         };
         let found = functions[launch.function] as *mut c_void;
-        if found.is_null() { Err(format!("the kernel has no function {}", FUNCTIONS[launch.function])) } else { Ok(found) }
+        if found.is_null() {
+            Err(format!("the kernel has no function {}", FUNCTIONS[launch.function]))
+        } else {
+            Ok(found)
+        }
     }
 
     fn load(&self, ptx: &str) -> Result<[usize; 2], String> {

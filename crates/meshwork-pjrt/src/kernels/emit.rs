@@ -19,7 +19,9 @@ const VERSION: &str = "7.1";
 /// A module of the functions with these names, plans and bodies, the second of which is for the middle of the arrays. `None` if
 /// a body computes what kernels do not.
 pub(super) fn module(functions: &[(&str, &Plan)], bodies: [&Body; 2], step: i64) -> Option<String> {
-    let uses = |elem: ElementType| bodies[0].carried.contains(&elem) || bodies[0].live().iter().any(|&id| bodies[0].elem(id) == elem);
+    let uses = |elem: ElementType| {
+        bodies[0].carried.contains(&elem) || bodies[0].live().iter().any(|&id| bodies[0].elem(id) == elem)
+    };
     // Older devices cannot round to bf16.
     let target = if uses(ElementType::BF16) { "sm_80" } else { "sm_70" };
     let mut text = format!(".version {VERSION}\n.target {target}\n.address_size 64\n");
@@ -368,7 +370,8 @@ impl Walk<'_> {
             for array in 0..self.body.carried.len() {
                 let (elem, low) = (self.body.carried[array], self.sides[array].0 as usize);
                 let size = self.group(elem);
-                let targets = self.levels[0][array][slot as usize][m as usize][low..low + plan.columns as usize].to_vec();
+                let targets =
+                    self.levels[0][array][slot as usize][m as usize][low..low + plan.columns as usize].to_vec();
                 for (q, into) in targets.chunks(size as usize).enumerate() {
                     let address = self.address(&self.args.from[array].clone(), &row, elem, q, size);
                     self.load_group(elem, &address, into)?;
@@ -469,8 +472,9 @@ impl Walk<'_> {
             }
             for array in 0..self.body.carried.len() {
                 let elem = self.body.carried[array];
-                let values =
-                    (0..plan.columns).map(|e| self.value(&mut now, self.body.results[array], m, e)).collect::<Option<Vec<_>>>()?;
+                let values = (0..plan.columns)
+                    .map(|e| self.value(&mut now, self.body.results[array], m, e))
+                    .collect::<Option<Vec<_>>>()?;
                 let values = values.into_iter().map(|v| self.keep(elem, v)).collect::<Option<Vec<_>>>()?;
                 match &row_of {
                     Some(row) => self.store(array, elem, row, m, &values)?,
@@ -517,9 +521,8 @@ impl Walk<'_> {
             if let Some(exists) = &exists {
                 stores = self.w.set(Width::Truth, |p| format!("and.pred {p}, {stores}, {exists};"));
             }
-            let half = |w: &mut Writer, v: &String| {
-                w.set(Width::Half, |h| format!("cvt.rn.{}.f32 {h}, {v};", elem.text()))
-            };
+            let half =
+                |w: &mut Writer, v: &String| w.set(Width::Half, |h| format!("cvt.rn.{}.f32 {h}, {v};", elem.text()));
             let parts: Vec<String> = match kind {
                 "b16" => values.iter().map(|v| half(self.w, v)).collect(),
                 _ => values.to_vec(),
@@ -550,7 +553,8 @@ impl Walk<'_> {
                 let slot = (now.slot + ds).rem_euclid(self.plan.slots());
                 let row = m + dy + self.plan.reach[1].0;
                 let column = e + dx + self.sides[array].0;
-                let kept = self.levels[now.level as usize - 1][array][slot as usize][row as usize][column as usize].clone();
+                let kept =
+                    self.levels[now.level as usize - 1][array][slot as usize][row as usize][column as usize].clone();
                 if elem == ElementType::I1 { self.truth(&kept) } else { kept }
             }
             Node::Held { input, at } => {
@@ -600,7 +604,16 @@ impl Walk<'_> {
     }
 
     #[allow(clippy::too_many_arguments)]
-    fn index(&mut self, now: &Now, dim: usize, offset: i64, wraps: bool, m: i64, e: i64, elem: ElementType) -> Option<String> {
+    fn index(
+        &mut self,
+        now: &Now,
+        dim: usize,
+        offset: i64,
+        wraps: bool,
+        m: i64,
+        e: i64,
+        elem: ElementType,
+    ) -> Option<String> {
         let at = match dim {
             0 => self.brought_back(0, now.s.clone()),
             1 => {

@@ -137,7 +137,8 @@ impl<'a> Machine<'a> {
     }
 
     fn check(&self, at: u64, size: usize) {
-        let is_inside = self.memory.iter().any(|&(start, bytes)| at >= start && at + size as u64 <= start + bytes as u64);
+        let is_inside =
+            self.memory.iter().any(|&(start, bytes)| at >= start && at + size as u64 <= start + bytes as u64);
         assert!(is_inside, "an access beside the arrays");
     }
 
@@ -206,7 +207,8 @@ impl<'a> Machine<'a> {
         // Halves of a register: `mov.b64 {a, b}, x` and back.
         if name[0] == "mov" && operands[0].contains(',') {
             for (k, part) in operands[0].split(',').enumerate() {
-                let values = std::array::from_fn(|lane| self.operand(&operands[1], kind, lane) >> (32 * k) & 0xffff_ffff);
+                let values =
+                    std::array::from_fn(|lane| self.operand(&operands[1], kind, lane) >> (32 * k) & 0xffff_ffff);
                 self.set(part, values);
             }
             return;
@@ -214,14 +216,17 @@ impl<'a> Machine<'a> {
         if name[0] == "mov" && operands[1].contains(',') {
             let (low, high) = operands[1].split_once(',').expect("two");
             let by = if kind == "b64" { 32 } else { 16 };
-            let values =
-                std::array::from_fn(|l| self.operand(low, "b32", l) | self.operand(high, "b32", l) << by);
+            let values = std::array::from_fn(|l| self.operand(low, "b32", l) | self.operand(high, "b32", l) << by);
             return self.set(&operands[0], values);
         }
         let values = std::array::from_fn(|lane| {
             let of = |k: usize, kind: &str| self.operand(&operands[k], kind, lane);
             let bits = scalar(&name, kind, operands.len() - 1, &of);
-            if kind.ends_with("32") && name[0] != "setp" && !matches!(name[..], ["mad" | "mul", "wide", _]) && !is_wide(&name) {
+            if kind.ends_with("32")
+                && name[0] != "setp"
+                && !matches!(name[..], ["mad" | "mul", "wide", _])
+                && !is_wide(&name)
+            {
                 bits & 0xffff_ffff
             } else {
                 bits
@@ -273,7 +278,8 @@ fn scalar(name: &[&str], kind: &str, count: usize, of: &dyn Fn(usize, &str) -> u
         };
     }
     if kind == "f32" || is_double {
-        let get = |k| if is_double { f64::from_bits(of(k, kind)) } else { f64::from(f32::from_bits(of(k, kind) as u32)) };
+        let get =
+            |k| if is_double { f64::from_bits(of(k, kind)) } else { f64::from(f32::from_bits(of(k, kind) as u32)) };
         let (a, b) = (get(1), if count > 1 { get(2) } else { 0.0 });
         let single = |f: fn(f32, f32) -> f32| u64::from(f(a as f32, b as f32).to_bits());
         let double = |f: fn(f64, f64) -> f64| f(a, b).to_bits();

@@ -63,7 +63,8 @@ fn replace(module: &mut Module, op: OpId, wish: Wish) -> Option<String> {
     let kernel = kernel(&body, &counter, wish)?;
     let values = build(module, op, &carries, &counter, &kernel)?;
     let elems: Vec<&str> = kernel.body.carried.iter().map(|e| e.text()).collect();
-    let dims: Vec<String> = module.ty(*arrays_of(module, op, &carries).first()?).dims().iter().map(i64::to_string).collect();
+    let dims: Vec<String> =
+        module.ty(*arrays_of(module, op, &carries).first()?).dims().iter().map(i64::to_string).collect();
     module.replace_op(op, &values);
     Some(format!(
         "a loop of {} turns over {} of {} is an own kernel, {} turns at a time",
@@ -104,7 +105,11 @@ pub(crate) fn kernel(body: &Body, counter: &Counter, wish: Wish) -> Option<Kerne
     let middle = fold::fold(&body, full.middle)?;
     let steps = full.steps as u64;
     let (passes, left) = (counter.turns / steps, counter.turns % steps);
-    let rest = if left > 0 { Some(plan::plan(&body, left, Wish { steps: Some(left) }).filter(|p| p.steps == left as i64)?) } else { None };
+    let rest = if left > 0 {
+        Some(plan::plan(&body, left, Wish { steps: Some(left) }).filter(|p| p.steps == left as i64)?)
+    } else {
+        None
+    };
     let plans: Vec<_> = FUNCTIONS.into_iter().zip(std::iter::once(&full).chain(&rest)).collect();
     let text = emit::module(&plans, [&body, &middle], counter.step)?;
     let mut hasher = DefaultHasher::new();

@@ -84,7 +84,13 @@ pub(crate) fn plan(body: &Body, turns: u64, wish: Wish) -> Option<Plan> {
     let words: i64 = body.carried.iter().map(|e| if e.bits() == 64 { 2 } else { 1 }).sum();
     let is_flat = dims[0] == 1 && dims[1] == 1;
     let has_rows = far(1) > 0;
-    let mut columns = if is_flat { 16 } else if has_rows { 2 } else { 4 };
+    let mut columns = if is_flat {
+        16
+    } else if has_rows {
+        2
+    } else {
+        4
+    };
     if words > 1 && is_flat {
         columns = 8;
     }
@@ -92,7 +98,13 @@ pub(crate) fn plan(body: &Body, turns: u64, wish: Wish) -> Option<Plan> {
         columns *= 2;
     }
     let rows = if has_rows { 4.min(dims[1]) } else { 1 };
-    let wanted = wish.steps.unwrap_or(if is_flat { 16 } else if has_rows { 2 } else { 4 });
+    let wanted = wish.steps.unwrap_or(if is_flat {
+        16
+    } else if has_rows {
+        2
+    } else {
+        4
+    });
     let mut plan = Plan {
         dims,
         reach,
@@ -101,7 +113,13 @@ pub(crate) fn plan(body: &Body, turns: u64, wish: Wish) -> Option<Plan> {
         columns,
         rows,
         chunk: 1,
-        ahead: if dims[0] == 1 { 0 } else if has_rows { 1 } else { 2 },
+        ahead: if dims[0] == 1 {
+            0
+        } else if has_rows {
+            1
+        } else {
+            2
+        },
         halo: (0, 0),
         middle: fold::middle(body),
     };
@@ -137,7 +155,8 @@ fn halo(plan: &Plan) -> (i64, i64) {
 fn fits(plan: &Plan, words: i64) -> bool {
     let width = plan.columns + plan.reach[2].0 + plan.reach[2].1;
     let window = plan.reach[0].0 + plan.reach[0].1 + 1;
-    let levels: i64 = (0..plan.steps).map(|t| plan.rows_of(t) * if t == 0 { window + plan.ahead } else { window }).sum();
+    let levels: i64 =
+        (0..plan.steps).map(|t| plan.rows_of(t) * if t == 0 { window + plan.ahead } else { window }).sum();
     let registers = words * width * if window == 1 { 2 * plan.rows_of(0) } else { levels };
     let (low, high) = halo(plan);
     let far = |d: usize| plan.reach[d].0.max(plan.reach[d].1);

@@ -40,7 +40,8 @@ pub(super) fn read(module: &Module, op: OpId, carries: &[Carry]) -> Option<Body>
         return None;
     }
     let body = Body::new(padded(&dims), elems?);
-    let mut reader = Reader { module, block, carries, rank: dims.len(), body, done: HashMap::new(), fixed: HashMap::new() };
+    let mut reader =
+        Reader { module, block, carries, rank: dims.len(), body, done: HashMap::new(), fixed: HashMap::new() };
     let mut results = vec![];
     for &k in &arrays {
         results.push(reader.at(*module.returned(block).get(k)?, Place::default())?);
@@ -82,7 +83,10 @@ impl Reader<'_> {
             _ => match self.module.def_op(value) {
                 Some(op) if self.module.op(op).parent() == Some(self.block) => {
                     let data = self.module.op(op);
-                    let moves = matches!(data.kind(), OpKind::Movement(_) | OpKind::Source(SourceOp::Constant | SourceOp::Iota));
+                    let moves = matches!(
+                        data.kind(),
+                        OpKind::Movement(_) | OpKind::Source(SourceOp::Constant | SourceOp::Iota)
+                    );
                     let operands = data.operands().to_vec();
                     (moves || data.kind().is_elementwise())
                         && data.regions().is_empty()
@@ -242,7 +246,14 @@ impl Reader<'_> {
     }
 
     /// `index >= low` and `index < high` where these are not sure, for an index from 0 to `extent`.
-    fn between(&mut self, axis: usize, place: Place, (low, high): (i64, i64), extent: i64, tests: &mut Vec<Id>) -> Option<()> {
+    fn between(
+        &mut self,
+        axis: usize,
+        place: Place,
+        (low, high): (i64, i64),
+        extent: i64,
+        tests: &mut Vec<Id>,
+    ) -> Option<()> {
         for (order, bound, matters) in [(Direction::Ge, low, low > 0), (Direction::Lt, high, high < extent)] {
             if matters {
                 let index = self.index(axis, place, ElementType::I32)?;

@@ -216,7 +216,8 @@ pub(super) fn convert(w: &mut Writer, from: ElementType, to: ElementType, a: &st
         return compare(w, Direction::Ne, from, a, &zero);
     }
     if old == "pred" {
-        let one = if to.is_float() { if to == ElementType::F64 { "0d3FF0000000000000" } else { "0f3F800000" } } else { "1" };
+        let one =
+            if to.is_float() { if to == ElementType::F64 { "0d3FF0000000000000" } else { "0f3F800000" } } else { "1" };
         let zero = immediate(to, 0)?;
         return Some(w.set(width, |r| format!("selp.{new} {r}, {one}, {zero}, {a};")));
     }

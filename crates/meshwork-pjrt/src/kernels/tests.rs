@@ -240,7 +240,9 @@ fn life() {
         let mut step = String::from("%z0 = stablehlo.convert %a0 : (TY) -> INTS\n");
         let mut sum = "%zero8".to_string();
         step += "%zero8 = stablehlo.constant dense<0> : INTS\n";
-        for (k, (y, x)) in [(-1, -1), (-1, 0), (-1, 1), (0, -1), (0, 1), (1, -1), (1, 0), (1, 1)].into_iter().enumerate() {
+        for (k, (y, x)) in
+            [(-1, -1), (-1, 0), (-1, 1), (0, -1), (0, 1), (1, -1), (1, 0), (1, 1)].into_iter().enumerate()
+        {
             let mut from = "%z0".to_string();
             for (d, by) in [(0, y), (1, x)] {
                 if by != 0 {

@@ -25,7 +25,8 @@ pub(crate) enum Spelling {
     Pad,
 }
 
-pub(crate) const SPELLINGS: [Spelling; 4] = [Spelling::UpdateSlice, Spelling::Scatter, Spelling::Concatenate, Spelling::Pad];
+pub(crate) const SPELLINGS: [Spelling; 4] =
+    [Spelling::UpdateSlice, Spelling::Scatter, Spelling::Concatenate, Spelling::Pad];
 
 fn tensor(dims: &[i64], elem: &str) -> String {
     let dims: String = dims.iter().map(|d| format!("{d}x")).collect();

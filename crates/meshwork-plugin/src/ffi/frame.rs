@@ -8,7 +8,8 @@ use meshwork_eval::ForeignCall;
 use meshwork_ir::{Attr, AttrDict, Dense, ElementType, Literal};
 
 use super::abi::{
-    Array, Attrs, BUFFER, Buffer, Buffers, ByteSpan, CallFrame, Context, EXECUTE, Future, Handler, Head, Scalar, attr, dtype,
+    Array, Attrs, BUFFER, Buffer, Buffers, ByteSpan, CallFrame, Context, EXECUTE, Future, Handler, Head, Scalar, attr,
+    dtype,
 };
 use super::api::{API, take};
 
