@@ -1,7 +1,5 @@
 //! How bodies of reductions and scatters combine two elements, as loops over strided elements.
 
-use std::mem::MaybeUninit;
-
 use meshwork_ir::{BlockId, ElementType, Module};
 
 use super::num::{Bf16, Complex, Element, F16};
@@ -180,59 +178,29 @@ const STRETCH: usize = 64 * LANES;
 /// # Safety
 /// As [`Line`].
 unsafe fn line<T: Copy, E: Lane<T>, O: Binary<T>>(acc: *mut u8, x: *const u8, stride: isize, n: usize) {
+    // SAFETY: the caller's.
+    let read = |i: usize| -> T { E::load(unsafe { x.offset(i as isize * stride).cast::<E::Raw>().read_unaligned() }) };
+    if n == 0 {
+        return;
+    }
     /// Halves the range down to stretches, so that errors of sums grow with the logarithm.
-    ///
-    /// # Safety
-    /// As [`Line`]; `n` is not zero.
-    unsafe fn range<T: Copy, E: Lane<T>, O: Binary<T>>(x: *const u8, stride: isize, n: usize) -> T {
-        // SAFETY: in the whole function: the caller's.
-        unsafe {
-            if n > STRETCH {
-                let half = (n / 2).next_multiple_of(STRETCH).min(n - 1);
-                let rest = x.offset(half as isize * stride);
-                return O::apply(range::<T, E, O>(x, stride, half), range::<T, E, O>(rest, stride, n - half));
-            }
-            if stride == size_of::<E::Raw>() as isize {
-                stretch::<T, E, O>(x.cast(), n)
-            } else {
-                apart::<T, E, O>(x, stride, n)
-            }
+    fn range<T: Copy, O: Binary<T>>(read: &impl Fn(usize) -> T, from: usize, n: usize) -> T {
+        if n > STRETCH {
+            let half = (n / 2).next_multiple_of(STRETCH).min(n - 1);
+            return O::apply(range::<T, O>(read, from, half), range::<T, O>(read, from + half, n - half));
         }
-    }
-    /// [`stretch`] of elements that are not neighbors, which are brought together first.
-    ///
-    /// # Safety
-    /// As [`stretch`].
-    #[inline(never)]
-    unsafe fn apart<T: Copy, E: Lane<T>, O: Binary<T>>(x: *const u8, stride: isize, n: usize) -> T {
-        let mut near = [MaybeUninit::<E::Raw>::uninit(); STRETCH];
-        // SAFETY: the caller's; as many elements are read as were written.
-        unsafe {
-            for (i, to) in near[..n].iter_mut().enumerate() {
-                to.write(x.offset(i as isize * stride).cast::<E::Raw>().read_unaligned());
-            }
-            stretch::<T, E, O>(near.as_ptr().cast(), n)
-        }
-    }
-    /// The fold of one to [`STRETCH`] neighbors, in lanes.
-    ///
-    /// # Safety
-    /// The elements are valid.
-    unsafe fn stretch<T: Copy, E: Lane<T>, O: Binary<T>>(x: *const E::Raw, n: usize) -> T {
-        // SAFETY: the caller's.
-        let read = |i: usize| E::load(unsafe { x.add(i).read_unaligned() });
         if n < LANES {
-            return (1..n).fold(read(0), |sum, i| O::apply(sum, read(i)));
+            return (from + 1..from + n).fold(read(from), |sum, i| O::apply(sum, read(i)));
         }
-        let mut lanes: [T; LANES] = std::array::from_fn(&read);
+        let mut lanes: [T; LANES] = std::array::from_fn(|l| read(from + l));
         let full = n / LANES * LANES;
         for i in (LANES..full).step_by(LANES) {
             for l in 0..LANES {
-                lanes[l] = O::apply(lanes[l], read(i + l));
+                lanes[l] = O::apply(lanes[l], read(from + i + l));
             }
         }
         for i in full..n {
-            lanes[i - full] = O::apply(lanes[i - full], read(i));
+            lanes[i - full] = O::apply(lanes[i - full], read(from + i));
         }
         let mut width = LANES;
         while width > 1 {
@@ -243,12 +211,14 @@ unsafe fn line<T: Copy, E: Lane<T>, O: Binary<T>>(acc: *mut u8, x: *const u8, st
         }
         lanes[0]
     }
-    if n == 0 {
-        return;
-    }
+    let sum = if stride == size_of::<E::Raw>() as isize {
+        // SAFETY: the caller's; the same with a stride that the compiler knows.
+        range::<T, O>(&|i| E::load(unsafe { x.cast::<E::Raw>().add(i).read_unaligned() }), 0, n)
+    } else {
+        range::<T, O>(&read, 0, n)
+    };
     // SAFETY: the caller's.
     unsafe {
-        let sum = range::<T, E, O>(x, stride, n);
         let acc = acc.cast::<E::Raw>();
         acc.write_unaligned(E::store(O::apply(E::load(acc.read_unaligned()), sum)));
     }

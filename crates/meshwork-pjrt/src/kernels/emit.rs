@@ -304,7 +304,7 @@ impl Walk<'_> {
     }
 
     /// The index of position `x` of a dimension to load from.
-    fn to_load(&mut self, dim: usize, x: String) -> String {
+    fn loadable(&mut self, dim: usize, x: String) -> String {
         if self.part == Part::Middle {
             return x;
         }
@@ -363,7 +363,7 @@ impl Walk<'_> {
     fn load_into(&mut self, slot: i64, s: String, last: &str) -> Option<()> {
         let plan = self.plan;
         let s = self.w.set(Width::Single, |r| format!("min.s32 {r}, {s}, {last};"));
-        let s = self.to_load(0, s);
+        let s = self.loadable(0, s);
         for m in 0..plan.rows_of(0) {
             let y = m - plan.steps * plan.reach[1].0;
             let row = self.row(&s, y);
@@ -389,7 +389,7 @@ impl Walk<'_> {
             return w.set(Width::Single, |r| format!("mul.lo.s32 {r}, {s}, {nx};"));
         }
         let y = w.set(Width::Single, |r| format!("add.s32 {r}, {}, {y};", self.tile.y));
-        let y = self.to_load(1, y);
+        let y = self.loadable(1, y);
         let w = &mut *self.w;
         let row = w.set(Width::Single, |r| format!("mad.lo.s32 {r}, {s}, {ny}, {y};"));
         w.set(Width::Single, |r| format!("mul.lo.s32 {r}, {row}, {nx};"))

@@ -70,10 +70,11 @@ fn role(module: &Module, op: OpId) -> Role {
             Some("EQ" | "NE") => Role::Arithmetic,
             _ => Role::Other,
         },
-        OpKind::Binary(f) if from.is_complex() => match f {
-            BinaryOp::Add | BinaryOp::Subtract | BinaryOp::Multiply | BinaryOp::Divide => Role::Arithmetic,
-            _ => Role::Other,
-        },
+        OpKind::Binary(BinaryOp::Add | BinaryOp::Subtract | BinaryOp::Multiply | BinaryOp::Divide)
+            if from.is_complex() =>
+        {
+            Role::Arithmetic
+        }
         OpKind::Unary(f) if from.is_complex() => match f {
             UnaryOp::Negate | UnaryOp::Conj | UnaryOp::Abs | UnaryOp::Square => Role::Arithmetic,
             UnaryOp::Exponential | UnaryOp::Sqrt => Role::Arithmetic,
@@ -82,7 +83,7 @@ fn role(module: &Module, op: OpId) -> Role {
             _ => Role::Other,
         },
         OpKind::Body(BodyOp::Reduce) if to.is_complex() && is_sum(module, op) => Role::Arithmetic,
-        OpKind::Movement(f) if to.is_complex() && from.is_complex() => match f {
+        OpKind::Movement(
             MovementOp::Slice
             | MovementOp::Reverse
             | MovementOp::Transpose
@@ -92,9 +93,8 @@ fn role(module: &Module, op: OpId) -> Role {
             | MovementOp::Pad
             | MovementOp::Concatenate
             | MovementOp::DynamicSlice
-            | MovementOp::DynamicUpdateSlice => Role::Movement,
-            _ => Role::Other,
-        },
+            | MovementOp::DynamicUpdateSlice,
+        ) if to.is_complex() && from.is_complex() => Role::Movement,
         _ => Role::Other,
     }
 }

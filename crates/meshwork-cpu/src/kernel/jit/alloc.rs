@@ -406,7 +406,7 @@ impl State<'_, '_> {
                         (_, 0) => asm.vex(op::PERMQ, true, spread, 0, Rm::Reg(r), Some(0b0101_0000)),
                         _ => asm.vex(op::PERMQ, true, spread, 0, Rm::Reg(r), Some(0b1111_1010)),
                     }
-                    asm.vex(store, true, spread, m, there(base, (2 * ahead << scale) + 32 * half), None);
+                    asm.vex(store, true, spread, m, there(base, ((2 * ahead) << scale) + 32 * half), None);
                 }
                 self.retire(inst);
             }
