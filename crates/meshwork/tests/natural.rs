@@ -40,6 +40,7 @@ fn numbers_of_all_types_stand_to_the_left() {
 
     let a = Array::from([2.0f32, 4.0]);
     let (rate, count) = (0.5f32, 3usize);
+    #[allow(clippy::op_ref)] // both ways of writing it compile
     let sum =
         (2.0 * &a).to_vec::<f32>().unwrap().len() as i64 + &a * rate + &count * &a - 1u8 + a.clone() / &count * 3i32;
     assert_eq!(sum.to_vec::<f32>().unwrap(), [10.0, 19.0]);
