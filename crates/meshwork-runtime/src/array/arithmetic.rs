@@ -280,7 +280,7 @@ mod tests {
         let a = Array::from([8.0f32, 4.0]);
         let (half, rate, count) = (half::f16::from_f32(0.5), 0.25f32, 2usize);
         assert_eq!((&a * rate + count - 1u8).to_vec::<f32>().unwrap(), [3.0, 2.0]);
-        assert_eq!((&rate * &a + half * &a - &count).to_vec::<f32>().unwrap(), [4.0, 1.0]);
+        assert_eq!((&rate * &a + half * &a - count).to_vec::<f32>().unwrap(), [4.0, 1.0]);
         assert_eq!((Number::from(count) - a.clone()).to_vec::<f32>().unwrap(), [-6.0, -2.0]);
         assert_eq!((1.5 - &a).to_vec::<f32>().unwrap(), [-6.5, -2.5]);
         assert_eq!((Array::from([3u64]) * 2.0 + 1i8).to_vec::<u64>().unwrap(), [7]);

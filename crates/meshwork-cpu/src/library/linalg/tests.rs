@@ -166,19 +166,29 @@ fn large_matrices_in_blocks() {
                 let x =
                     Literal::from_scalars([n, n], elem, (0..x.len()).map(|i| x.get(i)).collect::<Vec<_>>()).unwrap();
                 let config = format!("uplo = {} : ui8", if lower { 76 } else { 85 });
-                let source = call(&format!("lapack_{letter}potrf_ffi"), &config, &[t.clone()], &[t, ty(INT, &[])]);
+                let source = call(
+                    &format!("lapack_{letter}potrf_ffi"),
+                    &config,
+                    std::slice::from_ref(&t),
+                    &[t.clone(), ty(INT, &[])],
+                );
                 let steps = check_on(&source, &[x], tolerance);
                 assert!(steps.iter().any(|s| s.ends_with("in blocks")), "{steps:?}");
             }
         }
         // Not positive definite: all NaN, and the row is told.
         let t = ty(elem, &[300, 300]);
-        let source = call(&format!("lapack_{letter}potrf_ffi"), "uplo = 76 : ui8", &[t.clone()], &[t, ty(INT, &[])]);
+        let source = call(
+            &format!("lapack_{letter}potrf_ffi"),
+            "uplo = 76 : ui8",
+            std::slice::from_ref(&t),
+            &[t.clone(), ty(INT, &[])],
+        );
         check_on(&source, &[noise(&[300, 300], elem, 1)], tolerance);
         for [m, n] in [[300, 260], [260, 300], [520, 190]] {
             let (a, x) = (ty(elem, &[m, n]), noise(&[m, n], elem, 11));
             let results = [a.clone(), ty(elem, &[m.min(n)])];
-            let source = call(&format!("lapack_{letter}geqrf_ffi"), "", &[a.clone()], &results);
+            let source = call(&format!("lapack_{letter}geqrf_ffi"), "", std::slice::from_ref(&a), &results);
             let steps = check_on(&source, std::slice::from_ref(&x), 10.0 * tolerance);
             assert!(steps.iter().any(|s| s.ends_with("in blocks")), "{steps:?}");
             // Row swaps are choices between close numbers, which few digits may decide otherwise.
