@@ -308,9 +308,9 @@ fn other_loops_are_left_to_xla() {
     assert_eq!(with_kernel(&program(&[40], "f32", 1, 1, &once), None).2, [""; 0]);
 }
 
-/// In the middle of an array nothing is left of its borders: seven operations for each element of this equation.
+/// In the middle of an array there are seven operations for each element of this equation and turn; a pass loads once.
 #[test]
-fn the_middle_has_no_tests() {
+fn the_middle_computes_only_what_the_body_says() {
     let heat = Stencil {
         dims: vec![100_000],
         low: vec![1],
