@@ -2,7 +2,7 @@
 
 use meshwork_eval as eval;
 use meshwork_ir::DeviceGrid;
-use meshwork_ir::{Literal, Module};
+use meshwork_ir::{Literal, Module, Scalar};
 
 use super::{Span, compile};
 use crate::library::testing::noise_args;
@@ -51,12 +51,26 @@ pub(crate) fn check_program(source: &str, program: &Program, args: &[Literal], t
             assert_eq!(g.bytes(), w.bytes(), "result {i}\n{program}");
             continue;
         }
-        for (j, (a, b)) in g.to_f64s().into_iter().zip(w.to_f64s()).enumerate() {
-            let close = a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= tolerance * (1.0 + b.abs());
-            assert!(close, "result {i}, element {j}: {a} instead of {b}\n{program}");
+        for (j, (a, b)) in g.scalars().zip(w.scalars()).enumerate() {
+            assert!(is_close(a, b, tolerance), "result {i}, element {j}: {a:?} instead of {b:?}\n{program}");
         }
     }
     program.to_string()
+}
+
+/// Whether `got` is `want` but for rounding. The parts of a complex number are held to its length: where one of them cancels,
+/// what is left is the rounding of the other.
+fn is_close(got: Scalar, want: Scalar, tolerance: f64) -> bool {
+    let part = |a: f64, b: f64, length: f64| {
+        a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= tolerance * (1.0 + length)
+    };
+    match (got, want) {
+        (Scalar::Complex(a, b), Scalar::Complex(c, d)) => {
+            let length = [c, d].into_iter().filter(|x| x.is_finite()).fold(0.0, |m: f64, x| m.max(x.abs()));
+            part(a, c, length) && part(b, d, length)
+        }
+        _ => part(got.as_f64(), want.as_f64(), want.as_f64().abs()),
+    }
 }
 
 /// The results of `program` on one device.
