@@ -201,13 +201,31 @@ impl Formula<'_, '_> {
         let (x, y) = self.times_conjugate((a, b), units)?;
         let (x, y) = (self.b.multiply(x, zero)?, self.b.multiply(y, zero)?);
         chosen = (self.b.select(by_infinite, x, chosen.0)?, self.b.select(by_infinite, y, chosen.1)?);
+        // Of an infinite number only the signs of the divisor count, unless that makes both parts NaN.
+        let signs = (self.direction(c)?, self.direction(d)?);
+        let (plain_x, plain_y) = self.times_conjugate((a, b), signs)?;
+        let (no_x, no_y) = (self.is_nan(plain_x)?, self.is_nan(plain_y)?);
+        let neither = self.b.and(no_x, no_y)?;
         let units = (self.unit(a)?, self.unit(b)?);
         let (x, y) = self.times_conjugate(units, (c, d))?;
         let (x, y) = (self.b.multiply(x, infinity)?, self.b.multiply(y, infinity)?);
+        let (x, y) = (self.b.select(neither, x, plain_x)?, self.b.select(neither, y, plain_y)?);
         chosen = (self.b.select(of_infinite, x, chosen.0)?, self.b.select(of_infinite, y, chosen.1)?);
         let signed = self.with_sign(infinity, c)?;
         let (x, y) = (self.b.multiply(signed, a)?, self.b.multiply(signed, b)?);
         Ok((self.b.select(by_zero, x, chosen.0)?, self.b.select(by_zero, y, chosen.1)?))
+    }
+
+    /// Zero for zero and one for any other number, with its sign.
+    fn direction(&mut self, x: ValueId) -> Value {
+        let none = self.is_zero(x)?;
+        let (one, zero) = (self.number(1.0)?, self.number(0.0)?);
+        let size = self.b.select(none, zero, one)?;
+        self.with_sign(size, x)
+    }
+
+    fn is_nan(&mut self, x: ValueId) -> Value {
+        self.b.compare(Direction::Ne, x, x)
     }
 
     /// One for an infinite number and zero for any other, with its sign.

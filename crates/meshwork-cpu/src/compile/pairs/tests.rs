@@ -147,7 +147,7 @@ fn carries_and_branches() {
 fn quotients_and_lengths_at_the_limits() {
     let parts = [0.0, -0.0, 1.0, -2.5, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
     for (z, elem, (small, large)) in
-        [("complex<f32>", ElementType::C64, (1e-38, 1e37)), ("complex<f64>", ElementType::C128, (1e-307, 1e307))]
+        [("complex<f32>", ElementType::C64, (1e-38, 1e37)), ("complex<f64>", ElementType::C128, (1e-155, 1e160))]
     {
         let parts: Vec<f64> = parts.into_iter().chain([small, large, -small, 3e-20, 5e20]).collect();
         let all: Vec<Scalar> = parts.iter().flat_map(|&x| parts.iter().map(move |&y| Scalar::Complex(x, y))).collect();
