@@ -161,6 +161,7 @@ impl Formula<'_, '_> {
         Ok((self.b.multiply(less, more)?, self.b.add(xy, xy)?))
     }
 
+    /// Where a quotient is out of range, a part that should cancel may be infinite, too.
     fn quotient(&mut self, (a, b): Parts, (c, d): Parts) -> Both {
         if self.is_constant_zero(d) {
             return Ok((self.b.divide(a, c)?, self.b.divide(b, c)?));
