@@ -87,7 +87,7 @@ pub(crate) struct Limits {
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
-            least_bytes: 2 << 20,
+            least_bytes: 48 << 20,
             recomputed_bytes: 48 << 20,
             strip_bytes: 512 << 10,
             fewest_rows: 16,
