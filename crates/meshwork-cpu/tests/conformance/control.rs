@@ -231,20 +231,20 @@ pub const DETERMINISM: &[(&str, usize)] = &[
     ),
     // Attention in strips, with sums over the rows in several chunks.
     (
-        "func.func @main(%x: tensor<2x600x8xf32>, %y: tensor<2x600x8xf32>) -> (tensor<2x600x8xf32>, tensor<2x600x8xf32>) {
-           %s = stablehlo.dot_general %x, %y, batching_dims = [0] x [0], contracting_dims = [2] x [2] : (tensor<2x600x8xf32>, tensor<2x600x8xf32>) -> tensor<2x600x600xf32>
+        "func.func @main(%x: tensor<2x2520x8xf32>, %y: tensor<2x2520x8xf32>) -> (tensor<2x2520x8xf32>, tensor<2x2520x8xf32>) {
+           %s = stablehlo.dot_general %x, %y, batching_dims = [0] x [0], contracting_dims = [2] x [2] : (tensor<2x2520x8xf32>, tensor<2x2520x8xf32>) -> tensor<2x2520x2520xf32>
            %z = stablehlo.constant dense<0.0> : tensor<f32>
            %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
-           %m = stablehlo.reduce(%s init: %low) applies stablehlo.maximum across dimensions = [2] : (tensor<2x600x600xf32>, tensor<f32>) -> tensor<2x600xf32>
-           %mb = stablehlo.broadcast_in_dim %m, dims = [0, 1] : (tensor<2x600xf32>) -> tensor<2x600x600xf32>
-           %t = stablehlo.subtract %s, %mb : tensor<2x600x600xf32>
-           %e = stablehlo.exponential %t : tensor<2x600x600xf32>
-           %l = stablehlo.reduce(%e init: %z) applies stablehlo.add across dimensions = [2] : (tensor<2x600x600xf32>, tensor<f32>) -> tensor<2x600xf32>
-           %lb = stablehlo.broadcast_in_dim %l, dims = [0, 1] : (tensor<2x600xf32>) -> tensor<2x600x600xf32>
-           %p = stablehlo.divide %e, %lb : tensor<2x600x600xf32>
-           %o = stablehlo.dot_general %p, %y, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<2x600x600xf32>, tensor<2x600x8xf32>) -> tensor<2x600x8xf32>
-           %g = stablehlo.dot_general %p, %x, batching_dims = [0] x [0], contracting_dims = [1] x [1] : (tensor<2x600x600xf32>, tensor<2x600x8xf32>) -> tensor<2x600x8xf32>
-           return %o, %g : tensor<2x600x8xf32>, tensor<2x600x8xf32> }",
+           %m = stablehlo.reduce(%s init: %low) applies stablehlo.maximum across dimensions = [2] : (tensor<2x2520x2520xf32>, tensor<f32>) -> tensor<2x2520xf32>
+           %mb = stablehlo.broadcast_in_dim %m, dims = [0, 1] : (tensor<2x2520xf32>) -> tensor<2x2520x2520xf32>
+           %t = stablehlo.subtract %s, %mb : tensor<2x2520x2520xf32>
+           %e = stablehlo.exponential %t : tensor<2x2520x2520xf32>
+           %l = stablehlo.reduce(%e init: %z) applies stablehlo.add across dimensions = [2] : (tensor<2x2520x2520xf32>, tensor<f32>) -> tensor<2x2520xf32>
+           %lb = stablehlo.broadcast_in_dim %l, dims = [0, 1] : (tensor<2x2520xf32>) -> tensor<2x2520x2520xf32>
+           %p = stablehlo.divide %e, %lb : tensor<2x2520x2520xf32>
+           %o = stablehlo.dot_general %p, %y, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<2x2520x2520xf32>, tensor<2x2520x8xf32>) -> tensor<2x2520x8xf32>
+           %g = stablehlo.dot_general %p, %x, batching_dims = [0] x [0], contracting_dims = [1] x [1] : (tensor<2x2520x2520xf32>, tensor<2x2520x8xf32>) -> tensor<2x2520x8xf32>
+           return %o, %g : tensor<2x2520x8xf32>, tensor<2x2520x8xf32> }",
         1,
     ),
 ];
