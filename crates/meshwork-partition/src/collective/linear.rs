@@ -1,7 +1,7 @@
 //! Chains of operations that move elements and nothing else: a collective before one may as well come after it.
 //!
 //! A chain leads from a value to one of its descendants. A dimension of the value, on which a collective works, is followed
-//! through it, and the chain can be written anew for a value that is longer there.
+//! through it, and the chain can be written again for a value that is longer there.
 
 use meshwork_ir::op::{MovementOp, UnaryOp};
 use meshwork_ir::{Attr, Module, OpId, OpKind, Type, ValueId, ValueMap};
@@ -80,7 +80,7 @@ fn same_place(from: &[i64], d: usize, to: &[i64]) -> Option<usize> {
     found
 }
 
-/// Writes `chain`, first operation first, anew from `start`, a value as the chain's first operand but `times` as long in
+/// Writes `chain`, first operation first, again from `start`, a value as the chain's first operand but `times` as long in
 /// dimension `dim` of that (if there is one). New operations stand before `anchor`. Returns the last value, and where the
 /// dimension is in it.
 pub(super) fn rebuild(

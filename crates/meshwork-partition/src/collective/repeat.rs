@@ -72,7 +72,7 @@ fn gathered(
     }
 }
 
-/// Makes `v` anew, by `chain`, for its uses behind `peak`. `false` if there are none, or if the peak itself uses it.
+/// Recomputes `v` by `chain` for its uses behind `peak`. `false` if there are none, or if the peak itself uses it.
 fn repeat(
     module: &mut Module,
     collectives: &mut Vec<Collective>,

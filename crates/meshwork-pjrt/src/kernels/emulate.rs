@@ -165,7 +165,7 @@ impl<'a> Machine<'a> {
                 assert_eq!(self.address(&next.operands[1], lane) % group, 0, "a load that is not aligned");
                 let mut raw = [0; 8];
                 self.check(at, size);
-                // SAFETY: it is inside of a buffer.
+                // SAFETY: it is inside a buffer.
                 unsafe { std::ptr::copy_nonoverlapping(at as *const u8, raw.as_mut_ptr(), size) };
                 let bits = u64::from_le_bytes(raw);
                 *value = match kind {
@@ -186,7 +186,7 @@ impl<'a> Machine<'a> {
                 let at = self.address(&next.operands[0], lane) + (k * size) as u64;
                 let raw = self.operand(from, kind, lane).to_le_bytes();
                 self.check(at, size);
-                // SAFETY: it is inside of a buffer.
+                // SAFETY: it is inside a buffer.
                 unsafe { std::ptr::copy_nonoverlapping(raw.as_ptr(), at as *mut u8, size) };
             }
         }

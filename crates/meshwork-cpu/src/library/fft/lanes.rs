@@ -1,5 +1,5 @@
 //! Fourier transforms of many lines side by side: every number is a vector, one lane for each line, so that no step moves
-//! numbers inside of vectors.
+//! numbers inside vectors.
 //!
 //! Element `k` of the lines is two vectors: the real parts and the imaginary parts. A transform goes through its factors
 //! from one of two buffers to the other (Stockham's order), so elements end in order without being sorted. Inverse

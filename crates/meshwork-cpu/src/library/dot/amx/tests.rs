@@ -125,7 +125,7 @@ fn tiles_are_gathered_by_strides() {
             return %r : tensor<5x4x6x{out}> }}"
         );
         everywhere(&source, &[literal(&[4, 5, 3, 7], elem, 1), literal(&[3, 6, 7], elem, 2)]);
-        // Runs of 40 along the depth: tiles begin and end inside of them.
+        // Runs of 40 along the depth: tiles begin and end inside them.
         let source = format!(
             "func.func @main(%a: tensor<19x3x40x{elem}>, %b: tensor<3x21x40x{elem}>) -> tensor<19x21x{out}> {{
             %r = stablehlo.dot_general %a, %b, contracting_dims = [1, 2] x [0, 2]
