@@ -225,9 +225,9 @@ fn typed<T: Tile>(cx: &mut Lower<'_>, op: OpId, conv: &Conv, find: Find<'_, T>) 
     };
     #[cfg(target_arch = "x86_64")]
     let tiles = if features_last {
-        amx::convolution(&product, [lhs.elem, rhs.elem, elem], amx::pack::Lies::Rows)
+        amx::convolution(&product, [lhs.elem, rhs.elem, elem], amx::pack::Role::Rows)
     } else {
-        amx::convolution(&product, [rhs.elem, lhs.elem, elem], amx::pack::Lies::Columns)
+        amx::convolution(&product, [rhs.elem, lhs.elem, elem], amx::pack::Role::Columns)
     };
     #[cfg(not(target_arch = "x86_64"))]
     let tiles: Option<std::convert::Infallible> = None;

@@ -8,6 +8,17 @@ fn product(elem: &str, out: &str, size: [usize; 4], ta: bool, tb: bool) -> Strin
     mixed([elem, elem, out], size, [ta, tb])
 }
 
+/// The same numbers for the same seed.
+pub(super) fn random(seed: usize) -> impl FnMut() -> i64 {
+    let mut state = (seed as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 33) as i64
+    }
+}
+
 /// The same with an element type for each operand and the result.
 pub(super) fn mixed([l, r, out]: [&str; 3], [b, m, n, k]: [usize; 4], [ta, tb]: [bool; 2]) -> String {
     let (lead, batch, bdims) = match b {

@@ -6,22 +6,11 @@ use meshwork_ir::{ElementClass, Literal, text};
 use super::group::{Flipped, Grouped};
 use super::micro::{Micro, Packed};
 use super::pack::{Index, Packer};
-use super::tests::mixed;
+use super::tests::{mixed, random};
 use super::words::{Bytes, Shorts};
 use super::{WITHOUT, Without, wordwise};
 use crate::library::num::Cast;
 use crate::library::testing::{check_on, run};
-
-/// The same numbers for the same seed.
-fn random(seed: usize) -> impl FnMut() -> i64 {
-    let mut state = (seed as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 33) as i64
-    }
-}
 
 /// `n` integers of a type, half of them the least or the greatest.
 fn extremes(n: usize, elem: ElementType, seed: usize) -> Vec<i64> {

@@ -30,7 +30,7 @@ use super::{Call, int, name_of, single};
 use crate::compile::lower::Lower;
 use crate::library::num::Narrow;
 use crate::step::Buf;
-use pack::{By, Lies, Pack};
+use pack::{By, Pack, Role};
 use plan::Plan;
 use product::{Operand, Out, Packing, Product};
 use unit::Kind;
@@ -81,11 +81,11 @@ pub(super) fn lower(cx: &mut Lower<'_>, call: &Call<'_>) -> bool {
 pub(crate) fn convolution<T: Packed>(
     product: &super::Product<T>,
     types: [ElementType; 3],
-    windows: Lies,
+    windows: Role,
 ) -> Option<Product> {
     let Elements { kind, packs: [a, b], out } = elements([(types[0], types[0]), (types[1], types[1])], types[2])?;
-    let side = if windows == Lies::Rows { &product.a } else { &product.b };
-    let size = if windows == Lies::Rows { types[0] } else { types[1] }.storage_bytes() as isize;
+    let side = if windows == Role::Rows { &product.a } else { &product.b };
+    let size = if windows == Role::Rows { types[0] } else { types[1] }.storage_bytes() as isize;
     // Windows are read by vectors along the taps or along positions.
     let runs = |x: &Index, n: usize| x.step() == size && x.run(0, n) == n;
     if product.rows < 8 || product.columns < 8 || !(runs(&side.depth, 8) || runs(&side.outer, 16)) {
@@ -119,18 +119,18 @@ pub(crate) fn convolution<T: Packed>(
 pub(crate) fn emit(cx: &mut Lower<'_>, op: meshwork_ir::OpId, name: String, mut product: Product) {
     product.plan = Plan::new(&product.problem(cx.devices));
     let mut reads = vec![];
-    for (lies, shared) in [(Lies::Rows, product.plan.shared_a), (Lies::Columns, product.plan.shared_b)] {
-        let operand = if lies == Lies::Rows { &product.a } else { &product.b };
+    for (role, shared) in [(Role::Rows, product.plan.shared_a), (Role::Columns, product.plan.shared_b)] {
+        let operand = if role == Role::Rows { &product.a } else { &product.b };
         let buf = operand.buf;
         if !shared {
             reads.push(buf);
             continue;
         }
         let to: Buf = cx.temp(operand.batch.len() * product.packed_bytes(operand));
-        let packing = Packing { product: product.clone(), lies, to };
+        let packing = Packing { product: product.clone(), role, to };
         cx.step(op, format!("pack for {name}"), Arc::new(packing), vec![buf], vec![to]);
         reads.push(to);
-        let operand = if lies == Lies::Rows { &mut product.a } else { &mut product.b };
+        let operand = if role == Role::Rows { &mut product.a } else { &mut product.b };
         operand.packed = Some(to);
     }
     let c = product.c;

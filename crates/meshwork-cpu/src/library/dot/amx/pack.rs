@@ -14,7 +14,7 @@ use crate::library::dot::pack::Index;
 
 /// Which operand a matrix is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Lies {
+pub(crate) enum Role {
     /// `A`: tiles have its rows.
     Rows,
     /// `B`: tiles have its columns.
@@ -30,7 +30,7 @@ pub(crate) struct Matrix<'a> {
     /// The direction that is summed over, of so many elements.
     pub depth: &'a Index,
     pub terms: usize,
-    pub lies: Lies,
+    pub role: Role,
 }
 
 /// Packs elements of one type.
@@ -86,7 +86,7 @@ unsafe fn tile<S: Source>(s: S, m: &Matrix<'_>, outer: usize, have: usize, t: us
     let mut rows = [_mm512_setzero_si512(); ROWS];
     // SAFETY: the caller's.
     unsafe {
-        let lies = if m.depth.step() == S::SIZE as isize && m.depth.run(k, n) == n {
+        let role = if m.depth.step() == S::SIZE as isize && m.depth.run(k, n) == n {
             let from = m.from.offset(m.depth.at(k));
             if n == each && have == ROWS {
                 for (i, row) in rows.iter_mut().enumerate() {
@@ -97,7 +97,7 @@ unsafe fn tile<S: Source>(s: S, m: &Matrix<'_>, outer: usize, have: usize, t: us
                     *row = s.along(from.offset(m.outer.at(outer + i)), n);
                 }
             }
-            Lies::Rows
+            Role::Rows
         } else if m.outer.step() == S::SIZE as isize && m.outer.run(outer, have) == have {
             let from = m.from.offset(m.outer.at(outer));
             match m.depth {
@@ -106,14 +106,14 @@ unsafe fn tile<S: Source>(s: S, m: &Matrix<'_>, outer: usize, have: usize, t: us
                 }
                 table => lines(s, &mut rows, (k, n, have), m.terms, |e| from.wrapping_offset(table.at(e))),
             }
-            Lies::Columns
+            Role::Columns
         } else {
             for (i, row) in rows.iter_mut().enumerate().take(have) {
                 *row = scattered(s, m, outer + i, k, n);
             }
-            Lies::Rows
+            Role::Rows
         };
-        if lies != m.lies {
+        if role != m.role {
             rows = transposed(rows);
         }
         for (i, row) in rows.into_iter().enumerate() {

@@ -1,6 +1,6 @@
 //! How a product of tiles is cut, and who packs its operands.
 
-use super::pack::Lies;
+use super::pack::Role;
 use super::unit::PANEL;
 
 /// The size of a stack of products.
@@ -14,7 +14,7 @@ pub(crate) struct Problem {
     /// Devices that compute such a product at the same time.
     pub devices: usize,
     /// An operand that is much larger packed than unpacked, so that each part packs what it needs of it.
-    pub swollen: Option<Lies>,
+    pub swollen: Option<Role>,
 }
 
 /// Decisions about a product; functions of the [`Problem`] alone.
@@ -64,8 +64,8 @@ impl Plan {
         }
         // What devices have in common is packed once for all.
         let common = p.devices > 1 && p.batch == 1 && p.rows >= PANEL;
-        let shared_a = column_parts > 1 && p.swollen != Some(Lies::Rows);
-        let shared_b = (row_parts > 1 || common) && p.swollen != Some(Lies::Columns);
+        let shared_a = column_parts > 1 && p.swollen != Some(Role::Rows);
+        let shared_b = (row_parts > 1 || common) && p.swollen != Some(Role::Columns);
         Plan { batch_parts, row_parts, column_parts, shared_a, shared_b }
     }
 }

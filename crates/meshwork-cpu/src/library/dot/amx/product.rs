@@ -6,7 +6,7 @@ use std::arch::x86_64::*;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::pack::{Lies, Matrix, Pack, panel_bytes};
+use super::pack::{Matrix, Pack, Role, panel_bytes};
 use super::plan::{MOST_ROWS, Plan, Problem};
 use super::unit::{Kind, PANEL, Panels, ROWS, Sums, TILE, Tiles, multiply};
 use crate::library::dot::pack::{Index, Writer};
@@ -58,7 +58,7 @@ pub(crate) struct Product {
     /// Bytes of an element of the result.
     pub out_size: usize,
     /// See [`Problem::swollen`].
-    pub swollen: Option<Lies>,
+    pub swollen: Option<Role>,
     pub plan: Plan,
 }
 
@@ -106,10 +106,10 @@ impl Product {
     ///
     /// # Safety
     /// As [`Work::run`].
-    unsafe fn matrix<'a>(&self, of: &'a Operand, lies: Lies, frame: &Frame<'_>, batch: usize) -> Matrix<'a> {
+    unsafe fn matrix<'a>(&self, of: &'a Operand, role: Role, frame: &Frame<'_>, batch: usize) -> Matrix<'a> {
         // SAFETY: the offset is inside the buffer.
         let from = unsafe { frame.ptr(of.buf).offset(of.batch[batch]).cast_const() };
-        Matrix { from, outer: &of.outer, depth: &of.depth, terms: self.depth, lies }
+        Matrix { from, outer: &of.outer, depth: &of.depth, terms: self.depth, role }
     }
 
     /// The rows `rows` times the columns `columns` of matrix `batch`.
@@ -137,7 +137,7 @@ impl Product {
         unsafe {
             let (own_a, own_b, sums) = (memory, memory.add(own_a), memory.add(own_a + own_b).cast::<Sums>());
             let (a, b) =
-                (self.matrix(&self.a, Lies::Rows, frame, batch), self.matrix(&self.b, Lies::Columns, frame, batch));
+                (self.matrix(&self.a, Role::Rows, frame, batch), self.matrix(&self.b, Role::Columns, frame, batch));
             let c = frame.ptr(self.c).offset(self.c_batch[batch]);
             let shared = |of: &Operand| of.packed.map(|p| frame.ptr(p).add(batch * self.packed_bytes(of)).cast_const());
             let (shared_a, shared_b) = (shared(&self.a), shared(&self.b));
@@ -305,15 +305,15 @@ impl Work for Product {
 #[derive(Clone, Debug)]
 pub(crate) struct Packing {
     pub product: Product,
-    pub lies: Lies,
+    pub role: Role,
     pub to: Buf,
 }
 
 impl Packing {
     fn operand(&self) -> &Operand {
-        match self.lies {
-            Lies::Rows => &self.product.a,
-            Lies::Columns => &self.product.b,
+        match self.role {
+            Role::Rows => &self.product.a,
+            Role::Columns => &self.product.b,
         }
     }
 
@@ -340,7 +340,7 @@ impl Work for Packing {
             // SAFETY: the panels are inside the packed matrix, and no other part writes them.
             unsafe {
                 let to = frame.ptr(self.to).add(batch * p.packed_bytes(of) + at / PANEL * p.apart());
-                let from = p.matrix(of, self.lies, frame, batch);
+                let from = p.matrix(of, self.role, frame, batch);
                 of.pack.pack(&from, at..end, 0..p.tiles(), to, p.apart());
             }
         }

@@ -5,20 +5,9 @@ use meshwork_ir::ElementType::{self, BF16, F8E4M3FN, F8E5M2, F32, I4, I8, I32, U
 use meshwork_ir::{ElementClass, Literal, text};
 
 use super::plan::{Plan, Problem};
-use crate::library::dot::tests::mixed;
+use crate::library::dot::tests::{mixed, random};
 use crate::library::dot::{WITHOUT, Without};
 use crate::library::testing::{check_on, run};
-
-/// The same numbers for the same seed.
-fn random(seed: usize) -> impl FnMut() -> i64 {
-    let mut state = (seed as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 33) as i64
-    }
-}
 
 /// Small integers, whose sums are exact in every type that sums are in; those of bytes are of all sizes.
 fn literal(dims: &[usize], elem: ElementType, seed: usize) -> Literal {
