@@ -2,11 +2,12 @@
 """Meshwork compared with JAX, PyTorch, numpy, mpi4py and hand-written C on the same problems, in turns.
 
   run.py [--problems REGEX] [--variants REGEX] [--meshes 1,2,2x4] [--rounds 5] [--budget 60] [--peers meshwork,jax,...]
-         [--families | --key] [--minutes 25] [--meshwork BINARY] [--before OTHER/meshwork-bench] [--only meshwork]
+         [--families | --key] [--part 0/8] [--minutes 25] [--meshwork BINARY] [--before OTHER/meshwork-bench] [--only meshwork]
          [--out target/bench/engine.json] [--join FILE...]
 
 --families runs the programs of families/ on 1 and 8 devices, as often per turn as fit into a tenth of a second, and ends
-with a summary: all ratios, their geometric means, and everything below 1.
+with a summary: all ratios, their geometric means, and everything below 1. On a machine of many cores, parts can run side by
+side on a pair of cores each: run.py --families --part 0/8 to 7/8 under taskset, then --join of their files.
 
 JAX writes each program as StableHLO text and its inputs as .npy; Meshwork runs that text. Every peer is a process that
 keeps its inputs and answers one command at a time, so peers take turns and never run at once. JAX runs twice, as
@@ -262,6 +263,8 @@ def line(row):
 
 def chosen_cases(options):
     """Problem, variant and mesh of each row that the options ask for."""
+    which, parts = map(int, options.part.split("/"))
+    at = 0
     for problem in options.from_problems:
         if not re.search(options.problems, problem.name):
             continue
@@ -269,7 +272,9 @@ def chosen_cases(options):
             for mesh in problem.meshes:
                 shape = "x".join(map(str, mesh))
                 if (not options.meshes or shape in options.meshes.split(",")) and re.search(options.variants, variant):
-                    yield problem, variant, mesh
+                    if at // len(problem.meshes) % parts == which:
+                        yield problem, variant, mesh
+                    at += 1
 
 
 def best_jax(row):
@@ -318,6 +323,7 @@ def main():
     args.add_argument("--peers", default="meshwork,jax,jax huge,c")
     args.add_argument("--key", action="store_true", help="the rows that the README shows, in some twenty minutes")
     args.add_argument("--families", action="store_true", help="the programs of families/, and a summary")
+    args.add_argument("--part", default="0/1", help="PART/PARTS: only the rows of this part")
     args.add_argument("--minutes", type=float, default=0, help="start no row after this many minutes; 0: no limit")
     args.add_argument("--numpy", default=sys.executable, help="a Python with numpy, and mpi4py if that is asked for")
     args.add_argument("--torch", default=sys.executable, help="a Python with PyTorch")
