@@ -75,10 +75,10 @@ class Peer:
         if not select.select([self.process.stdout], [], [], PATIENCE)[0]:
             self.process.kill()
             return {"error": f"{self.name} gave no answer for {PATIENCE} seconds"}
-        line = self.process.stdout.readline()
-        if not line:
-            return {"error": f"{self.name} ended; see {WORK}/{self.name.replace(' ', '_')}.err"}
-        return json.loads(line)
+        for line in self.process.stdout:
+            if line.startswith("{"):  # libraries have things to say too
+                return json.loads(line)
+        return {"error": f"{self.name} ended; see {WORK}/{self.name.replace(' ', '_')}.err"}
 
     def ask(self, *words):
         try:

@@ -61,13 +61,14 @@ def attention(q, k, v, causal=False):
 HEADS, LONG = (4, 512, 8, 64), (1, 2048, 8, 64)
 ALL = dict(split=(0, 0, 0))
 OVER = dict(split=(2, 2, 2))
+QUERIES = dict(split=(1, None, None))
 problem(F, "attention 2048", LONG, LONG, LONG, **OVER)(attention)
 problem(F, "attention causal", (8, 512, 8, 64), (8, 512, 8, 64), (8, 512, 8, 64), **ALL)(
     lambda q, k, v: attention(q, k, v, True))
 problem(F, "attention gradient", *[(8, 256, 8, 32)] * 3, **ALL)(gradient(lambda q, k, v: attention(q, k, v, True)))
-problem(F, "attention 4096 gradient", *[(1, 4096, 4, 64)] * 3, **OVER)(gradient(attention))
-problem(F, "attention 8192 causal", *[(1, 8192, 2, 64)] * 3, **OVER)(lambda q, k, v: attention(q, k, v, True))
-problem(F, "attention, grouped queries", (2, 1024, 8, 64), (2, 1024, 2, 64), (2, 1024, 2, 64), **OVER)(
+problem(F, "attention 4096 gradient", *[(1, 4096, 4, 64)] * 3, **QUERIES)(gradient(attention))
+problem(F, "attention 8192 causal", *[(1, 8192, 2, 64)] * 3, **QUERIES)(lambda q, k, v: attention(q, k, v, True))
+problem(F, "attention, grouped queries", (2, 1024, 8, 64), (2, 1024, 2, 64), (2, 1024, 2, 64), **QUERIES)(
     lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=True))
 problem(F, "dot_product_attention bf16", *[(8, 256, 8, 64)] * 3, **ALL)(
     lambda q, k, v: jax.nn.dot_product_attention(*(x.astype(jnp.bfloat16) for x in (q, k, v)), is_causal=True))
