@@ -1,7 +1,9 @@
 //! `meshwork explain`: what splitting a program over its mesh costs, and why.
 
+use meshwork_cpu::CpuEngine;
 use meshwork_partition::plan::{Detail, json, table};
 use meshwork_partition::{Causes, CompileOptions, Contract, DEFAULT_COMBINE_BYTES, Lock, Plan};
+use meshwork_runtime::Engine;
 
 use crate::fail::Failure;
 use crate::limits::{LimitArgs, read_lock};
@@ -11,7 +13,7 @@ use crate::source::{ProgramArgs, write_text};
 /// Show what splitting a program over its mesh costs, and why
 ///
 /// Lists every collective with the operation that needs it, what a device sends and how long that may take, the
-/// annotations behind it, and the peak memory of a device. With limits (--allow, --max-bytes, --max-collective,
+/// annotations behind it, and the peak memory of a device. Notes name steps that are slow on the CPU engine. With limits (--allow, --max-bytes, --max-collective,
 /// --nothing-implicit) or --check, a plan that breaks them is an error.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
@@ -69,7 +71,11 @@ pub fn main(args: &Args) -> Result<(), Failure> {
     let detail = if args.all { Detail::Full } else { Detail::Short };
     let machine = &options.machine;
     let text = if args.json { json(&compiled, machine) } else { table(&compiled, machine, detail) };
-    write_text(None, &text)
+    write_text(None, &text)?;
+    if !args.json {
+        CpuEngine::new(1).notes(&compiled).iter().for_each(|note| eprintln!("note: {note}"));
+    }
+    Ok(())
 }
 
 fn contract(args: &Args) -> Contract {

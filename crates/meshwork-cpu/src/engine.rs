@@ -17,6 +17,7 @@ use crate::compile::{Span, compile};
 use crate::device_program::{DeviceProgram, Replication};
 use crate::exec::pool::Pool;
 use crate::memory::share::Leaders;
+use crate::notes::notes;
 
 /// Runs programs on the cores of this machine: fused kernels, planned memory. A program that it cannot compile, with
 /// extents known only at run time for instance, runs on the evaluator as a whole;
@@ -110,6 +111,18 @@ impl Engine for CpuEngine {
             Ok(loaded) => Ok(Arc::new(loaded)),
             Err(error @ LoadError::Unsupported { .. }) => evaluator::stand_in(program, error.to_string()),
             Err(error) => Err(error),
+        }
+    }
+
+    fn notes(&self, program: &Compiled) -> Vec<String> {
+        let partitions = program.devices();
+        if partitions > MAX_DEVICES {
+            return vec![];
+        }
+        match compile(&program.module, None, DeviceGrid { replicas: 1, partitions }, Span::OneProcess) {
+            Ok(compiled) => notes(&compiled),
+            Err(error @ LoadError::Unsupported { .. }) => vec![format!("the program runs on the evaluator: {error}")],
+            Err(_) => vec![],
         }
     }
 }

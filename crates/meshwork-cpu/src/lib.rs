@@ -14,6 +14,7 @@ mod fuse;
 pub mod kernel;
 pub mod library;
 pub mod memory;
+mod notes;
 pub mod program;
 pub mod step;
 mod turns;

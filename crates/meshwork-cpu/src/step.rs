@@ -132,6 +132,11 @@ pub trait Work: Send + Sync + fmt::Debug {
     /// Rough cost of all parts in nanoseconds on one core: decides whether it is worth waking other threads.
     fn cost(&self) -> u64;
 
+    /// Why it takes much longer for each element than most steps do, if it does, as part of a sentence.
+    fn slowness(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Whether there is nothing to do where the step's in-place pairs are each one piece of memory; the plan then
     /// leaves the step out.
     fn nothing_in_place(&self) -> bool {

@@ -83,6 +83,8 @@ struct Gather {
     window: Nest<2>,
     /// Bytes of the innermost run that is contiguous on both sides.
     run: usize,
+    /// Bytes of an element.
+    element: usize,
     split: Split,
     parts: usize,
 }
@@ -102,6 +104,11 @@ impl Work for Gather {
     fn cost(&self) -> u64 {
         let runs = self.picks.nest.len() * self.window.len();
         (runs * (1 + self.run / 10)) as u64 + self.picks.nest.len() as u64
+    }
+
+    fn slowness(&self) -> Option<&'static str> {
+        let single = self.window.len() == 1 && self.run == self.element;
+        single.then_some("gathers single elements, each from a place of its own")
     }
 
     unsafe fn run(&self, frame: &Frame<'_>, _: &mut Scratch, part: usize) -> Result<(), Fault> {
@@ -219,7 +226,8 @@ pub(super) fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
     let parts = parts_of(out.len() * elem.storage_bytes() + picks.nest.len() * 8, 128 << 10, most_parts);
     let reads = vec![x.buf, indices.buf];
     let from_offset = x.offset as isize;
-    let work = Gather { picks, from: x.buf, from_offset, to: buf, window, run, split, parts };
+    let work =
+        Gather { picks, from: x.buf, from_offset, to: buf, window, run, element: elem.storage_bytes(), split, parts };
     cx.step(op, format!("gather {elem} {shape:?}"), Arc::new(work), reads, vec![buf]);
     Ok(true)
 }

@@ -387,7 +387,7 @@ impl<A, F: Function<A>> Jit<F, A> {
     }
 
     /// What the engine says about how it runs the program for these arguments: on a GPU that it multiplies `f32` in TF32, for
-    /// instance. The CPU engine has nothing to say.
+    /// instance, or on the CPU which steps are slow: gathers of single elements, sorts by comparators that it does not know.
     ///
     /// ```
     /// use meshwork::prelude::*;

@@ -6,9 +6,9 @@ use meshwork_eval::scalar::{ScalarOp, apply};
 use meshwork_ir::op::MixedOp;
 use meshwork_ir::{ElementType, OpId, OpKind, Scalar};
 
-use super::complex;
 use super::element::{load, of_bits, store};
 use super::machine::Machine;
+use super::{SCALAR_BODY, complex};
 use crate::compile::lower::Lower;
 use crate::library::copy::{spread, view_of};
 use crate::library::nest::{Nest, parts_of, piece, walk};
@@ -65,6 +65,14 @@ impl Work for Elements {
             Row::Body(machine) => 15 * machine.len() as u64,
         };
         self.nest.len() as u64 * each
+    }
+
+    fn slowness(&self) -> Option<&'static str> {
+        match &self.row {
+            Row::Loop(_) | Row::Table(_) | Row::Select => None,
+            Row::Apply(_) => Some("computes one element at a time"),
+            Row::Body(_) => Some(SCALAR_BODY),
+        }
     }
 
     unsafe fn run(&self, frame: &Frame<'_>, _: &mut Scratch, part: usize) -> Result<(), Fault> {

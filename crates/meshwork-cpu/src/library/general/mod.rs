@@ -18,6 +18,9 @@ use crate::step::{Buf, Frame, View};
 use element::{load, store};
 use machine::Machine;
 
+/// What [`slowness`](crate::step::Work::slowness) says of steps with a body.
+const SCALAR_BODY: &str = "runs its body once for each element";
+
 /// The code of region `region` of `op`.
 fn body(cx: &Lower<'_>, op: OpId, region: usize) -> Option<Machine> {
     Machine::new(cx.module, cx.module.body_of(op, region)?, &|v| cx.view(v).cloned())

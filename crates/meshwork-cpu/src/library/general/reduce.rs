@@ -5,7 +5,7 @@ use std::sync::Arc;
 use meshwork_ir::{OpId, Scalar};
 
 use super::machine::Machine;
-use super::{Array, body, fold, offset_of};
+use super::{Array, SCALAR_BODY, body, fold, offset_of};
 use crate::compile::lower::Lower;
 use crate::library::attrs;
 use crate::library::copy::view_of;
@@ -34,6 +34,10 @@ impl Reduce {
 impl Work for Reduce {
     fn parts(&self) -> usize {
         self.parts
+    }
+
+    fn slowness(&self) -> Option<&'static str> {
+        Some(SCALAR_BODY)
     }
 
     fn cost(&self) -> u64 {

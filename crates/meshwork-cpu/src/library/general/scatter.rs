@@ -5,7 +5,7 @@ use std::sync::Arc;
 use meshwork_ir::{Attr, OpId, Scalar};
 
 use super::machine::Machine;
-use super::{Array, body, fold};
+use super::{Array, SCALAR_BODY, body, fold};
 use crate::compile::lower::Lower;
 use crate::library::attrs;
 use crate::library::copy::view_of;
@@ -32,6 +32,10 @@ struct Scatter {
 impl Work for Scatter {
     fn parts(&self) -> usize {
         1
+    }
+
+    fn slowness(&self) -> Option<&'static str> {
+        Some(SCALAR_BODY)
     }
 
     fn cost(&self) -> u64 {

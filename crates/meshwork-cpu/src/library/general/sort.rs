@@ -35,6 +35,10 @@ impl Work for Sort {
         self.parts
     }
 
+    fn slowness(&self) -> Option<&'static str> {
+        Some("compares by a body that runs for each pair of elements")
+    }
+
     fn cost(&self) -> u64 {
         let compares = self.columns[0].starts.len() * self.n * (self.n.max(2).ilog2() as usize);
         (compares * 15 * self.machine.len()) as u64

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use meshwork_ir::{OpId, Scalar};
 
 use super::machine::Machine;
-use super::{Array, body, fold, offset_of};
+use super::{Array, SCALAR_BODY, body, fold, offset_of};
 use crate::compile::lower::Lower;
 use crate::library::copy::view_of;
 use crate::library::nest::{parts_of, piece};
@@ -59,6 +59,10 @@ struct Pool {
 impl Work for Pool {
     fn parts(&self) -> usize {
         self.parts
+    }
+
+    fn slowness(&self) -> Option<&'static str> {
+        Some(SCALAR_BODY)
     }
 
     fn cost(&self) -> u64 {
@@ -131,6 +135,10 @@ struct Select {
 impl Work for Select {
     fn parts(&self) -> usize {
         1
+    }
+
+    fn slowness(&self) -> Option<&'static str> {
+        Some(SCALAR_BODY)
     }
 
     fn cost(&self) -> u64 {
