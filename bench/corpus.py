@@ -3,7 +3,8 @@
 
   corpus.py FOLDER [--tool target/release/meshwork-bench] [--repeat 3] [--limit 100]
 
-Ends with an error if a program of at least 100 operations takes longer than the limit.
+Ends with an error if a program of at least 100 operations takes longer than the limit, or if a step of any program would run on
+the evaluator.
 """
 import argparse
 import json
@@ -21,7 +22,7 @@ def main():
     args.add_argument("--repeat", default="3")
     args.add_argument("--limit", type=float, default=100)
     options = args.parse_args()
-    rows, failed = [], []
+    rows, failed, evaluated = [], [], []
     for path in sorted(options.folder.rglob("*.mlir")):
         command = [options.tool, "compile", path, "--repeat", options.repeat]
         done = subprocess.run(command, capture_output=True, text=True)
@@ -29,6 +30,7 @@ def main():
             failed.append((path.stem, done.stderr.strip().splitlines()[:1]))
             continue
         found = json.loads(done.stdout)
+        evaluated += [path.stem] if found["evaluated"] else []
         times = [found[stage]["cpu"]["min"] for stage in ("parse", "compile", "load")]
         rows.append((sum(times) / found["ops"] * 1000, sum(times), times, found["ops"], path.stem))
     rows.sort(reverse=True)
@@ -39,8 +41,11 @@ def main():
     for name, reason in failed:
         print(f"not compiled: {name}: {reason}")
     slow = [name for each, _, _, ops, name in rows if each > options.limit and ops >= 100]
+    print(f"{len(rows)} programs, {len(evaluated)} with steps on the evaluator: {', '.join(evaluated) or 'none'}")
     if slow:
         sys.exit(f"above {options.limit:g} ms per 1,000 operations: {', '.join(slow)}")
+    if evaluated:
+        sys.exit("steps run on the evaluator")
 
 
 if __name__ == "__main__":

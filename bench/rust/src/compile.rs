@@ -99,7 +99,7 @@ fn report(args: &[String]) -> Result<String, String> {
     let source = std::fs::read_to_string(&path).map_err(|e| format!("{path}: {e}"))?;
     let (mut reading, mut verifying, mut pipeline) = (Stage::default(), Stage::default(), Stage::default());
     let (mut placing, mut compiling, mut loading) = (Stage::default(), Stage::default(), Stage::default());
-    let (mut ops, mut local_ops, mut collectives) = (0, 0, 0);
+    let (mut ops, mut local_ops, mut collectives, mut evaluated) = (0, 0, 0, 0);
     for _ in 0..repeat {
         let mut module = reading.time(|| parse(&source)).map_err(|e| e.render(&path, &source))?;
         resize(&mut module, &sizes)?;
@@ -120,7 +120,8 @@ fn report(args: &[String]) -> Result<String, String> {
         local_ops = compiled.module.all_ops(Walk::PreOrder).len();
         collectives = compiled.plan.collectives.len();
         // Each round in an engine of its own: a program that it knows is not loaded again.
-        loading.time(|| CpuEngine::new(1).load(&compiled)).map_err(|e| format!("{path}: {e}"))?;
+        let loaded = loading.time(|| CpuEngine::new(1).load(&compiled)).map_err(|e| format!("{path}: {e}"))?;
+        evaluated = loaded.fallbacks().len();
     }
     let mut out = String::new();
     let stages = [
@@ -133,7 +134,7 @@ fn report(args: &[String]) -> Result<String, String> {
     ];
     // Writing to a string does not fail.
     let _ = write!(out, "{{\"ops\": {ops}, \"local_ops\": {local_ops}, \"collectives\": {collectives}, ");
-    let _ = write!(out, "\"repeat\": {repeat}, {}}}", stages.join(", "));
+    let _ = write!(out, "\"evaluated\": {evaluated}, \"repeat\": {repeat}, {}}}", stages.join(", "));
     Ok(out)
 }
 
