@@ -8,6 +8,9 @@ mod collectives;
 #[path = "conformance/control.rs"]
 mod control;
 #[allow(dead_code)]
+#[path = "conformance/distributed.rs"]
+mod distributed;
+#[allow(dead_code)]
 #[path = "conformance/harness.rs"]
 mod harness;
 
@@ -91,6 +94,19 @@ fn conformance() {
 #[test]
 fn the_conformance_suite_across_hosts() {
     hosts::across(&[2, 4], "the_conformance_suite_across_hosts", conformance);
+}
+
+/// Algorithms for split dimensions, with devices spread over processes: evenly, unevenly, and some without any.
+#[test]
+fn distributed_algorithms() {
+    across(&[2, 3, 8], "distributed_algorithms", || {
+        Runtime::init().unwrap();
+        let engine = CpuEngine::new(1);
+        distributed::sorts(&engine);
+        distributed::transforms(&engine);
+        distributed::factors(&engine);
+        distributed::systems(&engine);
+    });
 }
 
 /// A process may learn that another has failed before it has begun the run itself.

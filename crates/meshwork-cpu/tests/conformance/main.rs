@@ -4,6 +4,7 @@
 mod all_ops;
 mod collectives;
 mod control;
+mod distributed;
 mod harness;
 mod ops;
 
@@ -66,3 +67,18 @@ fn results_do_not_depend_on_threads() {
         }
     }
 }
+
+/// Algorithms for split dimensions, on one thread and on several.
+macro_rules! distributed {
+    ($($case:ident),*) => {
+        mod distributed_algorithms {
+            use meshwork_cpu::CpuEngine;
+
+            $(#[test] fn $case() {
+                [1, 3].into_iter().for_each(|threads| crate::distributed::$case(&CpuEngine::new(threads)));
+            })*
+        }
+    };
+}
+
+distributed!(sorts, transforms, factors, systems);

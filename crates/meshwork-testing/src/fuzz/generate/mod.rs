@@ -6,6 +6,7 @@
 mod control;
 mod elementwise;
 mod indexing;
+mod linalg;
 mod manual;
 mod movement;
 mod reductions;
@@ -118,7 +119,7 @@ impl Writer<'_> {
     /// Adds up to `count` operations.
     fn steps(&mut self, count: usize) {
         for _ in 0..count {
-            match self.numbers.below(40) {
+            match self.numbers.below(43) {
                 0..=4 => self.binary(),
                 5 => self.unary(),
                 6 => self.select(),
@@ -127,7 +128,7 @@ impl Writer<'_> {
                 20..=22 => self.reduce(),
                 23..=24 => self.dot(),
                 25..=26 => self.window(),
-                27 => self.sort(),
+                27 | 40 => self.sort(),
                 28..=29 => self.gather(),
                 30..=31 => self.scatter(),
                 32 => self.dynamic_slice(),
@@ -136,6 +137,8 @@ impl Writer<'_> {
                 35 => self.loop_(),
                 36 => self.branch(),
                 37 => self.call(),
+                41 => self.triangular_solve(),
+                42 => self.cholesky(),
                 _ => self.manual(),
             }
         }

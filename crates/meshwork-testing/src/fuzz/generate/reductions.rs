@@ -9,6 +9,28 @@ pub(super) fn combine_body(kind: &str, elem: &str) -> String {
     )
 }
 
+/// A comparison of floats `%p` and `%q` as `%c` that is an order: both zeros are equal, and what is no number comes last.
+fn total_order(elem: &str, direction: &str) -> String {
+    let t = format!("tensor<{elem}>");
+    let none = if elem == "f32" { "0x7FC00000" } else { "0x7FF8000000000000" };
+    let one = |x: &str| {
+        format!(
+            "  %key_{x}0 = stablehlo.constant dense<0.0> : {t}
+  %key_{x}1 = stablehlo.compare EQ, %{x}, %key_{x}0, FLOAT : ({t}, {t}) -> tensor<i1>
+  %key_{x}2 = stablehlo.select %key_{x}1, %key_{x}0, %{x} : tensor<i1>, {t}
+  %key_{x}3 = stablehlo.compare NE, %{x}, %{x}, FLOAT : ({t}, {t}) -> tensor<i1>
+  %key_{x}4 = stablehlo.constant dense<{none}> : {t}
+  %key_{x}5 = stablehlo.select %key_{x}3, %key_{x}4, %key_{x}2 : tensor<i1>, {t}
+"
+        )
+    };
+    format!(
+        "{}{}  %c = stablehlo.compare {direction}, %key_p5, %key_q5, TOTALORDER : ({t}, {t}) -> tensor<i1>",
+        one("p"),
+        one("q")
+    )
+}
+
 impl Writer<'_> {
     /// A kind of reduction for elements like those of `x`, of which `count` meet; its start; and the bound of results.
     pub(super) fn combination(&mut self, x: &Val, count: i64) -> Option<(&'static str, String, f64)> {
@@ -174,10 +196,16 @@ impl Writer<'_> {
         self.body += &format!("{place} = stablehlo.iota dim = {d} : {}\n", super::tensor(&x.dims, "i32"));
         let name = self.fresh_name();
         let (direction, places) = (*self.numbers.pick(&["LT", "GT"]), super::tensor(&x.dims, "i32"));
+        let compare = match elem {
+            "f32" | "f64" if self.numbers.one_in(2) => total_order(elem, direction),
+            _ => {
+                format!("  %c = stablehlo.compare {direction}, %p, %q : (tensor<{elem}>, tensor<{elem}>) -> tensor<i1>")
+            }
+        };
         self.body += &format!(
             "{name}:2 = \"stablehlo.sort\"({}, {place}) <{{dimension = {d} : i64, is_stable = true}}> ({{
 ^bb0(%p: tensor<{elem}>, %q: tensor<{elem}>, %i: tensor<i32>, %j: tensor<i32>):
-  %c = stablehlo.compare {direction}, %p, %q : (tensor<{elem}>, tensor<{elem}>) -> tensor<i1>
+{compare}
   stablehlo.return %c : tensor<i1>
 }}) : ({ty}, {places}) -> ({ty}, {places})\n",
             x.name
