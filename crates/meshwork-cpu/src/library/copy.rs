@@ -38,8 +38,8 @@ enum How {
     Fill,
     /// The innermost dimension is contiguous in `to`, this one in `from`.
     Transpose(usize),
-    /// Element by element.
-    Elements,
+    /// Element by element, along this dimension.
+    Elements(usize),
 }
 
 impl BoxCopy {
@@ -53,11 +53,11 @@ impl BoxCopy {
             None => How::Rows,
             Some(&[t, f]) if t == unit && f == unit => How::Rows,
             Some(&[t, 0]) if t == unit => How::Fill,
-            Some(&[t, _]) if t == unit => match (0..inner).rev().find(|&d| nest.strides[d][1] == unit) {
-                Some(d) if nest.dims[d] >= 4 && nest.dims[inner] >= 4 => How::Transpose(d),
-                _ => How::Elements,
+            Some(&[t, _]) => match (0..inner).rev().find(|&d| nest.strides[d][1] == unit) {
+                Some(d) if t == unit => How::Transpose(d),
+                _ if nest.dims[inner] >= SHORT => How::Elements(inner),
+                _ => How::Elements((0..=inner).max_by_key(|&d| nest.dims[d]).unwrap_or(inner)),
             },
-            Some(_) => How::Elements,
         };
         let split = match how {
             // Columns of `to` are rows of `from`: these are read from end to end.
@@ -82,7 +82,7 @@ impl BoxCopy {
         match self.how {
             How::Rows | How::Fill => 20 + bytes / 10,
             How::Transpose(_) => 20 + bytes / 5,
-            How::Elements => 20 + self.nest.len() as u64,
+            How::Elements(_) => 20 + self.nest.len() as u64,
         }
     }
 
@@ -172,9 +172,12 @@ impl BoxCopy {
                         transpose_to(planes, rows, columns, self.size, self.stores);
                     });
                 }
-                How::Elements => {
-                    let [ts, fs] = strides[inner];
-                    walk(&dims[..outer], &strides[..outer], [0, 0], &mut |[t, f]| {
+                How::Elements(d) => {
+                    let ([ts, fs], n) = (strides[d], dims[d]);
+                    let (mut rest_dims, mut rest) = (dims.to_vec(), strides.to_vec());
+                    rest_dims.remove(d);
+                    rest.remove(d);
+                    walk(&rest_dims, &rest, [0, 0], &mut |[t, f]| {
                         let (to, from) = (to.offset(t), from.offset(f));
                         match self.size {
                             1 => elements::<1>(from, to, n, fs, ts),
@@ -189,6 +192,9 @@ impl BoxCopy {
         }
     }
 }
+
+/// Fewer elements are not worth a loop of their own.
+const SHORT: usize = 8;
 
 /// Borders of parts are multiples of this many elements where there are enough.
 const GRAIN: usize = 16;

@@ -222,6 +222,28 @@ mod tests {
         }
     }
 
+    /// Lines that are woven into one or taken apart, whole or in slices, and neighbors of neither side.
+    #[test]
+    fn transposes_of_few_rows_or_columns() {
+        for elem in ["ui8", "bf16", "f32", "complex<f32>", "complex<f64>"] {
+            for (n, few) in [(2, 2), (37, 2), (2, 37), (3, 100), (100, 3), (4, 50), (65, 5), (7, 19), (2048, 6), (1, 9)]
+            {
+                check(
+                    &format!(
+                        "func.func @main(%a: tensor<5x{n}x{few}x{elem}>) -> (tensor<5x{few}x{n}x{elem}>, tensor<{n}x2x{few}x{elem}>, tensor<{few}x{n}x5x{elem}>) {{
+                        %0 = stablehlo.transpose %a, dims = [0, 2, 1] : (tensor<5x{n}x{few}x{elem}>) -> tensor<5x{few}x{n}x{elem}>
+                        %1 = stablehlo.slice %a [0:4:3, 0:{n}, 0:{few}] : (tensor<5x{n}x{few}x{elem}>) -> tensor<2x{n}x{few}x{elem}>
+                        %2 = stablehlo.reverse %1, dims = [2] : tensor<2x{n}x{few}x{elem}>
+                        %3 = stablehlo.transpose %2, dims = [1, 0, 2] : (tensor<2x{n}x{few}x{elem}>) -> tensor<{n}x2x{few}x{elem}>
+                        %4 = stablehlo.transpose %a, dims = [2, 1, 0] : (tensor<5x{n}x{few}x{elem}>) -> tensor<{few}x{n}x5x{elem}>
+                        return %0, %3, %4 : tensor<5x{few}x{n}x{elem}>, tensor<{n}x2x{few}x{elem}>, tensor<{few}x{n}x5x{elem}> }}"
+                    ),
+                    0.0,
+                );
+            }
+        }
+    }
+
     #[test]
     fn large_transposes_in_many_parts() {
         check(

@@ -1,6 +1,8 @@
 //! Transposition of two-dimensional tiles: `to[i][j] = from[j][i]` with both inner directions contiguous.
 
 use crate::kernel::Stores;
+#[cfg(target_arch = "x86_64")]
+use sse2::{bytes, halves};
 
 /// The locations of a matrix and its transpose: `to` row `i` at `i * to_stride`, `from` row `j` at `j * from_stride`.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +48,19 @@ pub(crate) unsafe fn transpose(p: Planes, rows: usize, columns: usize, size: usi
 /// # Safety
 /// Both planes are valid for all elements and do not overlap.
 pub(crate) unsafe fn transpose_to(p: Planes, rows: usize, columns: usize, size: usize, stores: Stores) {
+    // Planes of fewer rows or columns than a square are lines that are woven into one, or one that is taken apart.
+    let edge = [16, 8, 8, 4, 0][size.ilog2() as usize];
+    if rows.min(columns) < edge {
+        // SAFETY: the caller's.
+        return unsafe {
+            match size {
+                1 => lines::<u8>(p, rows, columns),
+                2 => lines::<u16>(p, rows, columns),
+                4 => lines::<u32>(p, rows, columns),
+                _ => lines::<u64>(p, rows, columns),
+            }
+        };
+    }
     #[cfg(target_arch = "x86_64")]
     if (size == 4 || size == 8) && std::arch::is_x86_feature_detected!("avx2") {
         let aligned = p.to.addr().is_multiple_of(32) && p.to_stride % 32 == 0;
@@ -62,11 +77,87 @@ pub(crate) unsafe fn transpose_to(p: Planes, rows: usize, columns: usize, size: 
     // SAFETY: as the caller's.
     unsafe {
         match size {
-            1 => blocked(p, rows, columns, 1, 16, square::<u8, 16>),
-            2 => blocked(p, rows, columns, 2, 8, square::<u16, 8>),
-            4 => blocked(p, rows, columns, 4, 8, square::<u32, 8>),
-            8 => blocked(p, rows, columns, 8, 4, square::<u64, 4>),
-            _ => blocked(p, rows, columns, 16, 4, square::<u128, 4>),
+            1 => blocked::<u8>(p, rows, columns, 16, bytes),
+            2 => blocked::<u16>(p, rows, columns, 8, halves),
+            4 => blocked::<u32>(p, rows, columns, 8, square::<u32, 8>),
+            8 => blocked::<u64>(p, rows, columns, 4, square::<u64, 4>),
+            _ => blocked::<u128>(p, rows, columns, 4, square::<u128, 4>),
+        }
+    }
+}
+
+/// Transposes planes of few rows or columns.
+///
+/// # Safety
+/// As [`transpose`]; elements are of the size of `T`.
+unsafe fn lines<T: Copy>(p: Planes, rows: usize, columns: usize) {
+    /// The same in the processor's longer vectors.
+    ///
+    /// # Safety
+    /// As [`lines`]; AVX2 is there.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    unsafe fn in_long_vectors<T: Copy>(p: Planes, rows: usize, columns: usize) {
+        // SAFETY: the caller's.
+        unsafe { few::<T>(p, rows, columns) }
+    }
+    #[cfg(target_arch = "x86_64")]
+    if rows.max(columns) >= 16 && std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: AVX2 is there; the rest is the caller's.
+        return unsafe { in_long_vectors::<T>(p, rows, columns) };
+    }
+    // SAFETY: the caller's.
+    unsafe { few::<T>(p, rows, columns) }
+}
+
+/// Chooses the loop for the number of lines.
+///
+/// # Safety
+/// As [`lines`].
+#[inline(always)]
+unsafe fn few<T: Copy>(p: Planes, rows: usize, columns: usize) {
+    let size = size_of::<T>() as isize;
+    macro_rules! choose {
+        ($($n:literal)*) => {
+            match (rows, columns) {
+                $((_, $n) if p.to_stride == $n * size => weave::<T, $n>(p, rows),)*
+                $(($n, _) if p.from_stride == $n * size => part::<T, $n>(p, columns),)*
+                _ => rim::<T>(p, 0..rows, 0..columns),
+            }
+        };
+    }
+    // SAFETY: the caller's.
+    unsafe { choose!(2 3 4 5 6 7) }
+}
+
+/// `N` lines of `n` elements each become one of groups of `N`.
+///
+/// # Safety
+/// As [`transpose`], for `n` rows and `N` columns that fill them.
+#[inline(always)]
+unsafe fn weave<T: Copy, const N: usize>(p: Planes, n: usize) {
+    let from: [*const T; N] = std::array::from_fn(|j| p.from.wrapping_offset(j as isize * p.from_stride).cast());
+    let to = p.to.cast::<T>();
+    for i in 0..n {
+        for (j, from) in from.iter().enumerate() {
+            // SAFETY: the caller's.
+            unsafe { to.add(i * N + j).write_unaligned(from.add(i).read_unaligned()) };
+        }
+    }
+}
+
+/// One line of `n` groups of `N` elements becomes `N` lines.
+///
+/// # Safety
+/// As [`transpose`], for `N` rows and `n` columns that follow one another in `from`.
+#[inline(always)]
+unsafe fn part<T: Copy, const N: usize>(p: Planes, n: usize) {
+    let to: [*mut T; N] = std::array::from_fn(|i| p.to.wrapping_offset(i as isize * p.to_stride).cast());
+    let from = p.from.cast::<T>();
+    for j in 0..n {
+        for (i, to) in to.iter().enumerate() {
+            // SAFETY: the caller's.
+            unsafe { to.add(j).write_unaligned(from.add(j * N + i).read_unaligned()) };
         }
     }
 }
@@ -74,9 +165,10 @@ pub(crate) unsafe fn transpose_to(p: Planes, rows: usize, columns: usize, size: 
 /// Covers the matrix by tiles of squares of `edge` elements, each done by `whole`; element by element at the rims.
 ///
 /// # Safety
-/// As [`transpose`]; `whole` transposes `edge × edge` elements.
+/// As [`transpose`]; elements are of the size of `T`, and `whole` transposes `edge × edge` of them.
 #[inline(always)]
-unsafe fn blocked(p: Planes, rows: usize, columns: usize, size: usize, edge: usize, whole: impl Fn(Planes)) {
+unsafe fn blocked<T: Copy>(p: Planes, rows: usize, columns: usize, edge: usize, whole: impl Fn(Planes)) {
+    let size = size_of::<T>();
     let (full_rows, full_columns) = (rows / edge * edge, columns / edge * edge);
     for j0 in (0..full_columns).step_by(TILE.max(edge)) {
         let j1 = (j0 + TILE.max(edge)).min(full_columns);
@@ -89,22 +181,23 @@ unsafe fn blocked(p: Planes, rows: usize, columns: usize, size: usize, edge: usi
     }
     // SAFETY: inside the matrix.
     unsafe {
-        rim(p, 0..full_rows, full_columns..columns, size);
-        rim(p, full_rows..rows, 0..columns, size);
+        rim::<T>(p, 0..full_rows, full_columns..columns);
+        rim::<T>(p, full_rows..rows, 0..columns);
     }
 }
 
 /// Element by element.
 ///
 /// # Safety
-/// As [`transpose`].
-unsafe fn rim(p: Planes, rows: std::ops::Range<usize>, columns: std::ops::Range<usize>, size: usize) {
+/// As [`transpose`]; elements are of the size of `T`.
+#[inline(always)]
+unsafe fn rim<T: Copy>(p: Planes, rows: std::ops::Range<usize>, columns: std::ops::Range<usize>) {
     for i in rows {
         for j in columns.clone() {
             // SAFETY: the caller vouches for all elements.
             unsafe {
-                let q = p.at(i, j, size);
-                std::ptr::copy_nonoverlapping(q.from, q.to, size);
+                let q = p.at(i, j, size_of::<T>());
+                q.to.cast::<T>().write_unaligned(q.from.cast::<T>().read_unaligned());
             }
         }
     }
@@ -126,6 +219,51 @@ fn square<T: Copy + Default, const EDGE: usize>(p: Planes) {
     }
 }
 
+/// Squares of one vector per line. Where each line is woven with the one half of them further, the bits of the place of an element,
+/// line and column, are rotated by one: as often as a line has bits, and lines are columns.
+#[cfg(target_arch = "x86_64")]
+mod sse2 {
+    use super::Planes;
+    use std::arch::x86_64::*;
+
+    macro_rules! square {
+        ($name:ident, $edge:literal, $rounds:literal, $low:ident, $high:ident) => {
+            /// One square.
+            #[inline]
+            pub(super) fn $name(p: Planes) {
+                // SAFETY: `blocked` passes squares inside the matrix; nothing is aligned.
+                unsafe {
+                    let mut lines: [__m128i; $edge] =
+                        std::array::from_fn(|j| _mm_loadu_si128(p.from.offset(j as isize * p.from_stride).cast()));
+                    for _ in 0..$rounds {
+                        lines = std::array::from_fn(|i| {
+                            let (a, b) = (lines[i / 2], lines[i / 2 + $edge / 2]);
+                            if i % 2 == 0 { $low(a, b) } else { $high(a, b) }
+                        });
+                    }
+                    for (i, &line) in lines.iter().enumerate() {
+                        _mm_storeu_si128(p.to.offset(i as isize * p.to_stride).cast(), line);
+                    }
+                }
+            }
+        };
+    }
+    square!(bytes, 16, 4, _mm_unpacklo_epi8, _mm_unpackhi_epi8);
+    square!(halves, 8, 3, _mm_unpacklo_epi16, _mm_unpackhi_epi16);
+}
+
+/// A square of bytes.
+#[cfg(not(target_arch = "x86_64"))]
+fn bytes(p: Planes) {
+    square::<u8, 16>(p)
+}
+
+/// A square of elements of two bytes.
+#[cfg(not(target_arch = "x86_64"))]
+fn halves(p: Planes) {
+    square::<u16, 8>(p)
+}
+
 #[cfg(target_arch = "x86_64")]
 mod avx2 {
     use super::Planes;
@@ -138,7 +276,7 @@ mod avx2 {
     #[target_feature(enable = "avx2")]
     pub(super) unsafe fn all_words<const PAST: bool>(p: Planes, rows: usize, columns: usize) {
         // SAFETY: the caller's.
-        unsafe { super::blocked(p, rows, columns, 4, 8, |q| words::<PAST>(q)) };
+        unsafe { super::blocked::<u32>(p, rows, columns, 8, |q| words::<PAST>(q)) };
         if PAST {
             // Others may look once the thread says that it is done: the stores come first.
             _mm_sfence();
@@ -152,7 +290,7 @@ mod avx2 {
     #[target_feature(enable = "avx2")]
     pub(super) unsafe fn all_doubles<const PAST: bool>(p: Planes, rows: usize, columns: usize) {
         // SAFETY: the caller's.
-        unsafe { super::blocked(p, rows, columns, 8, 4, |q| doubles::<PAST>(q)) };
+        unsafe { super::blocked::<u64>(p, rows, columns, 4, |q| doubles::<PAST>(q)) };
         if PAST {
             _mm_sfence();
         }
@@ -226,24 +364,31 @@ mod tests {
     fn all_sizes_and_uneven_edges() {
         for (size, stores) in [1, 2, 4, 8, 16].into_iter().flat_map(|s| [(s, Stores::Cached), (s, Stores::PastCaches)])
         {
-            for (rows, columns) in [(0, 3), (1, 1), (7, 5), (16, 16), (33, 19), (40, 70), (24, 40)] {
-                let from: Vec<u8> = (0..rows * columns * size).map(|i| (i * 7 + i / 251) as u8).collect();
-                let mut to = vec![0u8; from.len() + 64];
+            let few = (1..=9).flat_map(|n| [(n, 2), (2, n), (n, 67), (67, n), (n, 16), (16, n)]);
+            let sizes = few.chain([(0, 3), (7, 5), (16, 16), (33, 19), (40, 70), (24, 40)]);
+            for ((rows, columns), gap) in sizes.flat_map(|s| [(s, 0), (s, 3)]) {
+                let from: Vec<u8> = (0..(rows + gap) * columns * size).map(|i| (i * 7 + i / 251) as u8).collect();
+                let mut to = vec![0u8; rows * (columns + gap) * size + 64];
                 // Aligned, so that stores can go past the caches where the number of columns allows it.
                 let start = to.as_ptr().align_offset(64);
                 let p = Planes {
                     from: from.as_ptr(),
-                    from_stride: (rows * size) as isize,
+                    from_stride: ((rows + gap) * size) as isize,
                     to: to[start..].as_mut_ptr(),
-                    to_stride: (columns * size) as isize,
+                    to_stride: ((columns + gap) * size) as isize,
                 };
-                // SAFETY: both hold rows * columns elements.
+                // SAFETY: both hold rows * columns elements and their gaps.
                 unsafe { transpose_to(p, rows, columns, size, stores) };
                 for i in 0..rows {
                     for j in 0..columns {
-                        let (a, b) = ((j * rows + i) * size, start + (i * columns + j) * size);
+                        let (a, b) = ((j * (rows + gap) + i) * size, start + (i * (columns + gap) + j) * size);
                         assert_eq!(from[a..a + size], to[b..b + size], "{size} {rows}x{columns} at {i} {j} {stores:?}");
                     }
+                    let end = start + (i * (columns + gap) + columns) * size;
+                    assert!(
+                        to[end..end + gap * size].iter().all(|&b| b == 0),
+                        "{size} {rows}x{columns}: behind row {i}"
+                    );
                 }
             }
         }
