@@ -196,9 +196,9 @@ plain_tiles! { i32, 4 x 16; i64, 4 x 8; }
 /// The micro-kernel of complex numbers: the rows of `B`, real and imaginary parts in turn, times the real parts of `A` and
 /// times its imaginary parts, put together at the end.
 macro_rules! complex_tiles {
-    ($($t:ty, $mr:literal x $nr:literal;)*) => {$(
+    ($($t:ty, $mr:literal x $nr:literal, $kernel:ident;)*) => {$(
         impl Tile for Complex<$t> {
-            const WIDTHS: &'static [usize] = &[$mr, $nr];
+            const WIDTHS: &'static [usize] = &[$mr, 2 * $mr, $nr, 2 * $nr];
         }
 
         impl Packed for Complex<$t> {
@@ -206,6 +206,10 @@ macro_rules! complex_tiles {
             const FAST: bool = false;
 
             fn shape(_: usize, _: usize) -> Shape {
+                #[cfg(target_arch = "x86_64")]
+                if super::has_avx512() {
+                    return Shape { rows: 2 * $mr, columns: 2 * $nr };
+                }
                 Shape { rows: $mr, columns: $nr }
             }
 
@@ -248,6 +252,10 @@ macro_rules! complex_tiles {
                         // SAFETY: the caller's.
                         unsafe { parts::<true>(call) }
                     }
+                    if call.width > $nr {
+                        // SAFETY: such a shape is given only where AVX-512 is there; the rest is the caller's.
+                        return unsafe { super::complex::$kernel(call) };
+                    }
                     if super::has_fma() && call.depth >= LONG_SUM {
                         // SAFETY: AVX2 and FMA are there; the rest is the caller's.
                         return unsafe { wide(call) };
@@ -261,8 +269,8 @@ macro_rules! complex_tiles {
 }
 /// Sums of complex products that are shorter are rounded after every product, as others do it: real and imaginary parts often
 /// cancel, and what is left would differ in many places.
-const LONG_SUM: usize = 32;
-complex_tiles! { f32, 3 x 8; f64, 3 x 4; }
+pub(super) const LONG_SUM: usize = 32;
+complex_tiles! { f32, 3 x 8, tile_c64; f64, 3 x 4, tile_c128; }
 
 macro_rules! float_tiles {
     ($($t:ty, $mr:literal x $nr:literal, $kernel:ident $dot:ident $dots:ident $columns:ident $taps:ident;)*) => {$(

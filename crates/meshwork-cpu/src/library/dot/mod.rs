@@ -2,7 +2,7 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `micro`, `avx2`, `avx512` | tiles of the result in registers |
+//! | `micro`, `avx2`, `avx512`, `complex` | tiles of the result in registers |
 //! | `amx` | tiles of `bf16` and bytes on the processor's matrix unit |
 //! | `words`, `wordwise` | the same for bytes, short integers and `bf16`: instructions that sum products of neighbors |
 //! | `pack`, `group` | operands in the order in which these read them |
@@ -21,6 +21,8 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod columns;
+#[cfg(target_arch = "x86_64")]
+mod complex;
 mod factor;
 #[cfg(target_arch = "x86_64")]
 mod group;

@@ -57,7 +57,7 @@ const SIZES: &[[usize; 4]] = &[
 
 #[test]
 fn float_products_of_all_layouts() {
-    for (elem, tolerance) in [("f32", 1e-5), ("f64", 1e-12)] {
+    for (elem, tolerance) in [("f32", 1e-5), ("f64", 1e-12), ("complex<f32>", 2e-5), ("complex<f64>", 1e-12)] {
         for &size in SIZES {
             for (ta, tb) in [(false, false), (true, false), (false, true), (true, true)] {
                 check(&product(elem, elem, size, ta, tb), tolerance);
@@ -127,6 +127,8 @@ fn large_products_in_several_parts() {
     for (elem, size) in [
         ("f32", [0, 200, 150, 400]),
         ("f32", [0, 8, 300, 200]),
+        ("complex<f32>", [0, 131, 90, 300]),
+        ("complex<f64>", [2, 67, 41, 270]),
         ("f64", [0, 13, 150, 70]),
         ("f64", [0, 70, 135, 300]),
         ("f32", [0, 500, 48, 210]),
