@@ -52,7 +52,7 @@ use super::attrs;
 use super::nest::offsets;
 use super::num::{Complex, with_f32_element, with_int_element};
 use crate::compile::lower::Lower;
-use crate::step::Buf;
+use crate::step::{Buf, View};
 use factor::{Factor, factor};
 pub(crate) use factor::{converted, is_left_out, unconverted};
 use micro::{Packed, Tile};
@@ -100,6 +100,25 @@ pub fn dimensions(cx: &Lower<'_>, op: OpId) -> Result<DotDims, String> {
         }
         _ => Err(attrs::missing(data, "dot_dimension_numbers", "#stablehlo.dot<...>")),
     }
+}
+
+/// The same sums in another order: contracted dimensions as they follow one another in memory, in the larger operand if they are its
+/// innermost, else in the other one.
+fn in_memory_order(mut dims: DotDims, lhs: &View, rhs: &View) -> DotDims {
+    let mut pairs: Vec<(i64, i64)> = dims.lhs_contract.iter().copied().zip(dims.rhs_contract.iter().copied()).collect();
+    let stride = |view: &View, d: i64| if view.dims[d as usize] == 1 { 0 } else { view.strides[d as usize].abs() };
+    let is_innermost =
+        |view: &View, contract: &[i64]| contract.iter().any(|&d| stride(view, d) == view.elem.storage_bytes() as i64);
+    let left = is_innermost(lhs, &dims.lhs_contract);
+    let right = is_innermost(rhs, &dims.rhs_contract);
+    match (left, right) {
+        (true, true) if rhs.len() > lhs.len() => pairs.sort_by_key(|&(_, d)| -stride(rhs, d)),
+        (true, _) => pairs.sort_by_key(|&(d, _)| -stride(lhs, d)),
+        (false, true) => pairs.sort_by_key(|&(_, d)| -stride(rhs, d)),
+        (false, false) => {}
+    }
+    (dims.lhs_contract, dims.rhs_contract) = pairs.into_iter().unzip();
+    dims
 }
 
 /// A product to be compiled: its operands, and the type of its result.
@@ -156,6 +175,7 @@ pub fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
     let data = cx.module.op(op);
     let (lhs, rhs) = (factor(cx, op, data.operands()[0])?, factor(cx, op, data.operands()[1])?);
     let elem = cx.shape(data.results()[0]).0;
+    let dims = in_memory_order(dims, &lhs.view, &rhs.view);
     let call = Call { op, lhs, rhs, elem, dims: &dims };
     let types = [call.lhs.elem, call.rhs.elem, elem];
     if narrow::lower(cx, &call) {

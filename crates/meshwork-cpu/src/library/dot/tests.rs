@@ -66,6 +66,34 @@ fn float_products_of_all_layouts() {
     }
 }
 
+/// Contracted dimensions in all orders and places, such as those of a bilinear form.
+#[test]
+fn sums_over_several_dimensions() {
+    let name = |dims: [usize; 4]| dims.map(|d| ["7", "3", "1", "50"][d]).join("x");
+    for elem in ["f32", "bf16", "complex<f32>", "i32"] {
+        // Which dimension is the free one, and the order of the others.
+        for left in [[0, 1, 2, 3], [3, 0, 2, 1], [2, 3, 1, 0]] {
+            for right in [[0, 1, 2, 3], [1, 3, 0, 2], [3, 2, 0, 1], [2, 1, 3, 0]] {
+                let place = |order: [usize; 4], of: usize| order.iter().position(|&d| d == of).expect("one of four");
+                let contract =
+                    |order: [usize; 4], list: [usize; 3]| list.map(|d| place(order, d).to_string()).join(", ");
+                for list in [[1, 2, 3], [3, 1, 2], [3, 2, 1]] {
+                    let (a, b) = (name(left), name(right));
+                    let source = format!(
+                        "func.func @main(%a: tensor<{a}x{elem}>, %b: tensor<{b}x{elem}>) -> tensor<7x7x{elem}> {{
+                        %r = stablehlo.dot_general %a, %b, contracting_dims = [{}] x [{}]
+                            : (tensor<{a}x{elem}>, tensor<{b}x{elem}>) -> tensor<7x7x{elem}>
+                        return %r : tensor<7x7x{elem}> }}",
+                        contract(left, list),
+                        contract(right, list)
+                    );
+                    check(&source, if elem == "bf16" { 8e-3 } else { 1e-5 });
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn products_of_all_element_types() {
     let small = [[0, 5, 18, 7], [0, 3, 2, 0], [2, 9, 5, 19]];
