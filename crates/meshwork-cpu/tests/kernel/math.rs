@@ -70,6 +70,11 @@ fn worst(f: UnaryOp, truth: Real) -> (f64, f32) {
             88.72283,
             -103.97,
             -104.0,
+            -150.0,
+            -175.3,
+            -175.4,
+            -176.1,
+            -1e30,
             89.0,
             -87.3,
             9.0,
@@ -205,6 +210,7 @@ fn functions_of_f64_are_near_the_reference() {
         })
         .collect();
     x.extend([0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 709.7827, 709.79, -745.1, -745.2, -708.5, 5e-324]);
+    x.extend([-746.0, -1000.0, -1417.7, -1417.9, -1418.2, -1e300]);
     let elem = ElementType::F64;
     let input = Literal::from_f64s([x.len() as i64], elem, &x).unwrap();
     for (f, truth) in list {

@@ -21,7 +21,7 @@ const EXP: [f64; 7] = [
     2.478_115_493_431_687_4e-5,
 ];
 
-/// `x = 2k·ln 2 + r`: gives `r` and `2^k`, for |x| below about 170.
+/// `x = 2k·ln 2 + r`: gives `r` and `2^k`, for x from -176 (where `2^k` is zero) to about 170.
 fn reduce(b: &mut Builder<'_>, x: Val) -> (Val, Val) {
     // Twice ln 2 in two parts: the first has few enough digits that its products with k are exact.
     let (high, low) = (1.386_291_503_906_25, 2.857_213_530_659_845_7e-6);
@@ -47,7 +47,9 @@ fn exp_near(b: &mut Builder<'_>, r: Val) -> Val {
 
 /// `e^x` for x below 89, where it does not overflow or is infinite.
 fn exp_below(b: &mut Builder<'_>, x: Val) -> Val {
-    let least = b.num(F, -104.0);
+    // Far below all numbers: there the power is zero, and no product is a subnormal number, which would be slow. Masked scores
+    // are.
+    let least = b.num(F, -176.0);
     let x = b.bin(BinaryOp::Maximum, x, least);
     let (r, power) = reduce(b, x);
     let e = exp_near(b, r);

@@ -49,7 +49,8 @@ fn reduce(b: &mut Builder<'_>, x: Val) -> (Val, Val, Val) {
 
 /// `e^x` for x below 710.
 fn exp_below(b: &mut Builder<'_>, x: Val) -> Val {
-    let least = b.num(D, -746.0);
+    // Far below all numbers: there both powers are zero, and no product is a subnormal number, which would be slow.
+    let least = b.num(D, -1418.1);
     let x = b.bin(BinaryOp::Maximum, x, least);
     let (r, first, second) = reduce(b, x);
     let mut list = vec![1.0, 1.0];
