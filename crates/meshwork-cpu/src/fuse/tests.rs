@@ -580,6 +580,44 @@ fn a_mask_under_a_stencil_is_not_stored() {
     assert_eq!(text.lines().filter(|l| l.contains(" = ") && l.contains('×')).count(), 1, "{text}");
 }
 
+/// A number that is none stays that, whatever its bits are.
+#[test]
+fn numbers_rounded_to_bf16() {
+    let source = "func.func @main(%x: tensor<23xf32>) -> (tensor<23xbf16>, tensor<23xf32>) {
+        %0 = stablehlo.convert %x : (tensor<23xf32>) -> tensor<23xbf16>
+        %1 = stablehlo.convert %0 : (tensor<23xbf16>) -> tensor<23xf32>
+        %2 = stablehlo.negate %1 : tensor<23xf32>
+        return %0, %2 : tensor<23xbf16>, tensor<23xf32> }";
+    let bits: [u32; 23] = [
+        0,
+        1 << 31,
+        1,
+        0x8000,
+        0x8001,
+        0x7F80_0000,
+        0xFF80_0000,
+        0x7F80_0001,
+        0xFF80_0001,
+        0x7FFF_FFFF,
+        0xFFFF_FFFF,
+        0x7FC0_0000,
+        0x7F7F_7FFF,
+        0x7F7F_8000,
+        0xFF7F_FFFF,
+        0x3F80_7FFF,
+        0x3F80_8000,
+        0x3F81_8000,
+        0x3F80_8001,
+        0xBF81_8000,
+        0x0080_0000,
+        0x007F_FFFF,
+        0x7FFF_8000,
+    ];
+    let bytes = bits.iter().flat_map(|b| b.to_le_bytes()).collect();
+    let x = Literal::from_bytes(vec![23], ElementType::F32, bytes).unwrap();
+    check_on(source, &[x], 0.0);
+}
+
 /// Numbers below the least of the narrower exponent are zeros, not subnormal ones.
 #[test]
 fn reduced_precision_has_no_subnormal_numbers() {
