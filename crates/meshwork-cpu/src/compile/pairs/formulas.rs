@@ -78,7 +78,7 @@ impl Formula<'_, '_> {
     }
 
     fn word(&self) -> ElementType {
-        if self.is_single() { ElementType::UI32 } else { ElementType::UI64 }
+        if self.is_single() { ElementType::I32 } else { ElementType::I64 }
     }
 
     fn bits(&mut self, x: ValueId) -> Value {
@@ -96,9 +96,27 @@ impl Formula<'_, '_> {
         self.b.splat_bytes(&self.dims.clone(), self.word(), &bytes)
     }
 
-    fn is_infinite(&mut self, x: ValueId) -> Value {
-        let (size, infinity) = (self.b.abs(x)?, self.number(f64::INFINITY)?);
-        self.b.compare(Direction::Eq, size, infinity)
+    /// The bits of `x` without its sign: integers in the order of sizes, with infinity above all numbers and NaN above that.
+    fn size(&mut self, x: ValueId) -> Value {
+        let (bits, rest) = (self.bits(x)?, self.pattern(!(1 << 31), !(1 << 63))?);
+        self.b.and(bits, rest)
+    }
+
+    /// The size of infinity.
+    fn endless(&mut self) -> Value {
+        self.pattern(0x7F80_0000, 0x7FF0_0000_0000_0000)
+    }
+
+    /// Whether the number of this [`size`](Formula::size) is infinite.
+    fn is_endless(&mut self, size: ValueId) -> Value {
+        let endless = self.endless()?;
+        self.b.compare(Direction::Eq, size, endless)
+    }
+
+    /// Whether the number of this [`size`](Formula::size) is finite.
+    fn is_bounded(&mut self, size: ValueId) -> Value {
+        let endless = self.endless()?;
+        self.b.compare(Direction::Lt, size, endless)
     }
 
     fn is_zero(&mut self, x: ValueId) -> Value {
@@ -115,17 +133,14 @@ impl Formula<'_, '_> {
         self.of_bits(both)
     }
 
-    /// The power of two below the larger of the sizes of `x` and `y`, away from the ends of the range, and its inverse.
-    fn scale(&mut self, x: ValueId, y: ValueId) -> Both {
-        let (x, y) = (self.b.abs(x)?, self.b.abs(y)?);
-        let larger = self.b.maximum(x, y)?;
-        let (least, most) = if self.is_single() { (-126, 126) } else { (-1022, 1022) };
-        let (least, most) = (self.number(2f64.powi(least))?, self.number(2f64.powi(most))?);
-        let larger = self.b.maximum(larger, least)?;
-        let larger = self.b.minimum(larger, most)?;
-        let bits = self.bits(larger)?;
-        let exponent = self.pattern(0x7F80_0000, 0x7FF0_0000_0000_0000)?;
-        let power = self.b.and(bits, exponent)?;
+    /// The power of two below the number of [`size`](Formula::size) `larger`, away from the ends of the range, and its inverse.
+    fn scale(&mut self, larger: ValueId) -> Both {
+        let exponent = self.endless()?;
+        let power = self.b.and(larger, exponent)?;
+        let least = self.pattern(0x0080_0000, 0x0010_0000_0000_0000)?;
+        let most = self.pattern(0x7E80_0000, 0x7FD0_0000_0000_0000)?;
+        let power = self.b.maximum(power, least)?;
+        let power = self.b.minimum(power, most)?;
         let sum = self.pattern(0x7F00_0000, 0x7FE0_0000_0000_0000)?;
         let inverse = self.b.subtract(sum, power)?;
         Ok((self.of_bits(power)?, self.of_bits(inverse)?))
@@ -138,12 +153,14 @@ impl Formula<'_, '_> {
 
     /// The length of the number; infinite if a part is.
     fn abs(&mut self, x: ValueId, y: ValueId) -> Value {
-        let (power, inverse) = self.scale(x, y)?;
+        let (a, b) = (self.size(x)?, self.size(y)?);
+        let larger = self.b.maximum(a, b)?;
+        let (power, inverse) = self.scale(larger)?;
         let (xs, ys) = (self.b.multiply(x, inverse)?, self.b.multiply(y, inverse)?);
         let squares = self.sum_of_squares(xs, ys)?;
         let length = self.b.sqrt(squares)?;
         let length = self.b.multiply(length, power)?;
-        let (a, b) = (self.is_infinite(x)?, self.is_infinite(y)?);
+        let (a, b) = (self.is_endless(a)?, self.is_endless(b)?);
         let (far, infinity) = (self.b.or(a, b)?, self.number(f64::INFINITY)?);
         self.b.select(far, infinity, length)
     }
@@ -166,16 +183,50 @@ impl Formula<'_, '_> {
         if self.is_constant_zero(d) {
             return Ok((self.b.divide(a, c)?, self.b.divide(b, c)?));
         }
-        let (_, inverse) = self.scale(c, d)?;
+        let (one, zero) = (self.number(1.0)?, self.number(0.0)?);
+        let (c_size, d_size) = (self.size(c)?, self.size(d)?);
+        let larger = self.b.maximum(c_size, d_size)?;
+        let (_, inverse) = self.scale(larger)?;
         let (cs, ds) = (self.b.multiply(c, inverse)?, self.b.multiply(d, inverse)?);
+        // Of an infinite divisor, the infinite parts are one and the others zero, and the quotient is zero.
+        let (c_far, d_far) = (self.is_endless(c_size)?, self.is_endless(d_size)?);
+        let far = self.b.or(c_far, d_far)?;
+        let units = (self.unit(c, c_far)?, self.unit(d, d_far)?);
+        let (cs, ds) = (self.b.select(far, units.0, cs)?, self.b.select(far, units.1, ds)?);
+        let inverse = self.b.select(far, zero, inverse)?;
         let squares = self.sum_of_squares(cs, ds)?;
-        let one = self.number(1.0)?;
         let over = self.b.divide(one, squares)?;
         // Neither is above one, so that the products stay in range.
         let (u, v) = (self.b.multiply(cs, over)?, self.b.multiply(ds, over)?);
         let (re, im) = self.times_conjugate((a, b), (u, v))?;
         let (re, im) = (self.b.multiply(re, inverse)?, self.b.multiply(im, inverse)?);
-        self.limits((a, b), (c, d), (re, im))
+        let found =
+            if self.is_finite(a) && self.is_finite(b) { (re, im) } else { self.of_infinite((a, b), (c, d), (re, im))? };
+        // By zero as for real numbers.
+        let none = self.pattern(0, 0)?;
+        let by_zero = self.b.compare(Direction::Eq, larger, none)?;
+        let infinity = self.number(f64::INFINITY)?;
+        let signed = self.with_sign(infinity, c)?;
+        let (x, y) = (self.b.multiply(signed, a)?, self.b.multiply(signed, b)?);
+        Ok((self.b.select(by_zero, x, found.0)?, self.b.select(by_zero, y, found.1)?))
+    }
+
+    /// Quotients of an infinite number by a finite one, where both parts of `otherwise` are NaN; `otherwise` for all others.
+    fn of_infinite(&mut self, (a, b): Parts, (c, d): Parts, otherwise: Parts) -> Both {
+        let infinity = self.number(f64::INFINITY)?;
+        let [a_size, b_size, c_size, d_size] = [a, b, c, d].map(|x| self.size(x));
+        let (a_far, b_far) = (self.is_endless(a_size?)?, self.is_endless(b_size?)?);
+        let above = self.b.or(a_far, b_far)?;
+        let below = self.b.maximum(c_size?, d_size?)?;
+        let below = self.is_bounded(below)?;
+        let (no_x, no_y) = (self.is_nan(otherwise.0)?, self.is_nan(otherwise.1)?);
+        let neither = self.b.and(no_x, no_y)?;
+        let case = self.b.and(above, below)?;
+        let case = self.b.and(case, neither)?;
+        let units = (self.unit(a, a_far)?, self.unit(b, b_far)?);
+        let (x, y) = self.times_conjugate(units, (c, d))?;
+        let (x, y) = (self.b.multiply(x, infinity)?, self.b.multiply(y, infinity)?);
+        Ok((self.b.select(case, x, otherwise.0)?, self.b.select(case, y, otherwise.1)?))
     }
 
     /// `(a + ib)(c - id)`.
@@ -185,53 +236,12 @@ impl Formula<'_, '_> {
         Ok((self.b.add(ac, bd)?, self.b.subtract(bc, ad)?))
     }
 
-    /// Quotients by zero, of infinities, and by infinities; `otherwise` for all others.
-    fn limits(&mut self, (a, b): Parts, (c, d): Parts, otherwise: Parts) -> Both {
-        let infinity = self.number(f64::INFINITY)?;
-        let zero = self.number(0.0)?;
-        let [ai, bi, ci, di] = [a, b, c, d].map(|x| self.is_infinite(x));
-        let (above, below) = (self.b.or(ai?, bi?)?, self.b.or(ci?, di?)?);
-        let [af, bf, cf, df] = [a, b, c, d].map(|x| self.b.is_finite(x));
-        let (above_finite, below_finite) = (self.b.and(af?, bf?)?, self.b.and(cf?, df?)?);
-        let (c0, d0) = (self.is_zero(c)?, self.is_zero(d)?);
-        let by_zero = self.b.and(c0, d0)?;
-        let of_infinite = self.b.and(above, below_finite)?;
-        let by_infinite = self.b.and(below, above_finite)?;
-        let mut chosen = otherwise;
-        let units = (self.unit(c)?, self.unit(d)?);
-        let (x, y) = self.times_conjugate((a, b), units)?;
-        let (x, y) = (self.b.multiply(x, zero)?, self.b.multiply(y, zero)?);
-        chosen = (self.b.select(by_infinite, x, chosen.0)?, self.b.select(by_infinite, y, chosen.1)?);
-        // Of an infinite number only the signs of the divisor count, unless that makes both parts NaN.
-        let signs = (self.direction(c)?, self.direction(d)?);
-        let (plain_x, plain_y) = self.times_conjugate((a, b), signs)?;
-        let (no_x, no_y) = (self.is_nan(plain_x)?, self.is_nan(plain_y)?);
-        let neither = self.b.and(no_x, no_y)?;
-        let units = (self.unit(a)?, self.unit(b)?);
-        let (x, y) = self.times_conjugate(units, (c, d))?;
-        let (x, y) = (self.b.multiply(x, infinity)?, self.b.multiply(y, infinity)?);
-        let (x, y) = (self.b.select(neither, x, plain_x)?, self.b.select(neither, y, plain_y)?);
-        chosen = (self.b.select(of_infinite, x, chosen.0)?, self.b.select(of_infinite, y, chosen.1)?);
-        let signed = self.with_sign(infinity, c)?;
-        let (x, y) = (self.b.multiply(signed, a)?, self.b.multiply(signed, b)?);
-        Ok((self.b.select(by_zero, x, chosen.0)?, self.b.select(by_zero, y, chosen.1)?))
-    }
-
-    /// Zero for zero and one for any other number, with its sign.
-    fn direction(&mut self, x: ValueId) -> Value {
-        let none = self.is_zero(x)?;
-        let (one, zero) = (self.number(1.0)?, self.number(0.0)?);
-        let size = self.b.select(none, zero, one)?;
-        self.with_sign(size, x)
-    }
-
     fn is_nan(&mut self, x: ValueId) -> Value {
         self.b.compare(Direction::Ne, x, x)
     }
 
-    /// One for an infinite number and zero for any other, with its sign.
-    fn unit(&mut self, x: ValueId) -> Value {
-        let far = self.is_infinite(x)?;
+    /// One if `x` is infinite, as `far` says, and zero if not, with its sign.
+    fn unit(&mut self, x: ValueId, far: ValueId) -> Value {
         let (one, zero) = (self.number(1.0)?, self.number(0.0)?);
         let size = self.b.select(far, one, zero)?;
         self.with_sign(size, x)
@@ -251,7 +261,9 @@ impl Formula<'_, '_> {
 
     /// The root in the right half plane.
     fn sqrt(&mut self, x: ValueId, y: ValueId) -> Both {
-        let (power, inverse) = self.scale(x, y)?;
+        let (x_size, y_size) = (self.size(x)?, self.size(y)?);
+        let larger = self.b.maximum(x_size, y_size)?;
+        let (power, inverse) = self.scale(larger)?;
         let (half, two, zero) = (self.number(0.5)?, self.number(2.0)?, self.number(0.0)?);
         let infinity = self.number(f64::INFINITY)?;
         let (xs, ys) = (self.b.multiply(x, inverse)?, self.b.multiply(y, inverse)?);
@@ -261,7 +273,7 @@ impl Formula<'_, '_> {
         let mean = self.b.multiply(sum, half)?;
         let mean = self.b.multiply(mean, power)?;
         let large = self.b.sqrt(mean)?;
-        let (x_far, y_far) = (self.is_infinite(x)?, self.is_infinite(y)?);
+        let (x_far, y_far) = (self.is_endless(x_size)?, self.is_endless(y_size)?);
         let large = self.b.select(x_far, infinity, large)?;
         let (size, twice) = (self.b.abs(y)?, self.b.multiply(large, two)?);
         let small = self.b.divide(size, twice)?;
@@ -276,7 +288,8 @@ impl Formula<'_, '_> {
     /// The logarithm of the length in wider numbers, in which squares are exact.
     fn log(&mut self, x: ValueId, y: ValueId) -> Both {
         let angle = self.b.atan2(y, x)?;
-        let (x_far, y_far) = (self.is_infinite(x)?, self.is_infinite(y)?);
+        let (x_far, y_far) = (self.size(x)?, self.size(y)?);
+        let (x_far, y_far) = (self.is_endless(x_far)?, self.is_endless(y_far)?);
         let far = self.b.or(x_far, y_far)?;
         let infinity = self.number(f64::INFINITY)?;
         let length = {
@@ -300,15 +313,26 @@ impl Formula<'_, '_> {
     }
 
     fn is_constant_zero(&self, value: ValueId) -> bool {
-        let module = self.b.module();
-        let Some(op) = module.def_op(value) else { return false };
-        let data = module.op(op);
-        match (data.kind(), data.attr("value")) {
-            (OpKind::Source(SourceOp::Constant), Some(Attr::Dense(dense))) => {
-                dense.splat_bytes().is_some_and(|bytes| bytes.iter().all(|&b| b == 0))
-            }
-            (OpKind::Movement(_), _) => data.operands().len() == 1 && self.is_constant_zero(data.operands()[0]),
+        self.constant(value).is_some_and(|bytes| bytes.iter().all(|&b| b == 0))
+    }
+
+    /// Whether all of `value` is one number that is neither infinite nor NaN.
+    fn is_finite(&self, value: ValueId) -> bool {
+        self.constant(value).is_some_and(|bytes| match *bytes {
+            [a, b, c, d] => f32::from_le_bytes([a, b, c, d]).is_finite(),
+            [a, b, c, d, e, f, g, h] => f64::from_le_bytes([a, b, c, d, e, f, g, h]).is_finite(),
             _ => false,
+        })
+    }
+
+    /// The bytes of the number that all of `value` is, if that is a constant.
+    fn constant(&self, value: ValueId) -> Option<&[u8]> {
+        let module = self.b.module();
+        let data = module.op(module.def_op(value)?);
+        match (data.kind(), data.attr("value"), data.operands()) {
+            (OpKind::Source(SourceOp::Constant), Some(Attr::Dense(dense)), _) => dense.splat_bytes(),
+            (OpKind::Movement(_), _, &[from]) => self.constant(from),
+            _ => None,
         }
     }
 }

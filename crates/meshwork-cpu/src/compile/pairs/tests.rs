@@ -162,6 +162,18 @@ fn quotients_and_lengths_at_the_limits() {
             );
             check_on(&text, &[list_of(&above, elem), list_of(&below, elem)], 1e-5);
         }
+        // Of constants, some of which are finite.
+        for top in ["(1.0, 0.0)", "(0.0, 0.0)", "(-3.0, 2.5)", "(INF, 1.0)", "(0.0, INF)"] {
+            let (all, infinity) =
+                (of_parts(&wide), if elem == ElementType::C64 { "0x7F800000" } else { "0x7FF0000000000000" });
+            let ty = format!("tensor<{}x{z}>", all.len());
+            let text = format!(
+                "func.func @main(%b: {ty}) -> {ty} {{ %a = stablehlo.constant dense<{}> : {ty}
+                %0 = stablehlo.divide %a, %b : {ty} return %0 : {ty} }}",
+                top.replace("INF", infinity)
+            );
+            check_on(&text, &[list_of(&all, elem)], 1e-5);
+        }
         let all = of_parts(&wide);
         let n = all.len();
         let (one, real) = (list_of(&all, elem), if elem == ElementType::C64 { "f32" } else { "f64" });
