@@ -61,7 +61,13 @@ impl Loop {
         let rows: i64 = self.outer.iter().product();
         let moves = |a: &&Array| a.step != 0 && (rows == 1 || !a.repeats());
         let bytes: i64 = self.arrays.iter().filter(moves).map(|a| a.elem_bytes * rows * self.n).sum();
-        let writes = self.arrays[self.inputs.len()..].iter().any(|a| a.step == a.elem_bytes);
+        // The end of a row waits for what was stored past the caches before it. Long rows do not mind.
+        let ends_well = |a: &Array| {
+            let row = a.elem_bytes * self.n;
+            rows == 1 || row % VECTOR_BYTES == 0 || row >= LONG_BYTES
+        };
+        let pays = |a: &Array| a.step == a.elem_bytes && ends_well(a);
+        let writes = self.arrays[self.inputs.len()..].iter().any(pays);
         if writes && bytes >= PAST_BYTES {
             self.past = Kernel::cached(self.kernel.body().clone(), Stores::PastCaches).ok();
         }
@@ -173,6 +179,9 @@ const JOINED_ROW: i64 = 1024;
 const MANY_ELEMENTS: i64 = 1 << 14;
 /// A loop that touches this many bytes leaves nothing useful in the caches.
 const PAST_BYTES: i64 = 48 << 20;
+/// Rows of whole vectors, and those that are long.
+const VECTOR_BYTES: i64 = 32;
+const LONG_BYTES: i64 = 4096;
 /// Bytes of turned rows at a time: they stay in a second-level cache of 1 MB. The higher a panel is, the longer are the
 /// pieces that are read in one go.
 pub(crate) const PANEL_BYTES: i64 = 600 << 10;
