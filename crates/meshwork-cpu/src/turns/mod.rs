@@ -30,6 +30,8 @@ use work::{Carry, Copied, Rows};
 const FEWEST_TURNS: u64 = 4;
 /// Fewer lanes are elements like any others.
 const FEWEST_LANES: i64 = 8;
+/// Elements per lane of a loop that treats all elements alike.
+const MOST_PER_LANE: i64 = 4;
 /// Nanoseconds from one step of a turn to the next, in an ordinary loop.
 const STEP_NS: f64 = 45.0;
 /// Nanoseconds of an operation on one element or one vector.
@@ -47,6 +49,9 @@ pub(crate) fn lower(cx: &mut Lower<'_>, op: OpId) -> bool {
     extents.retain(|&n| n >= FEWEST_LANES);
     extents.sort_unstable();
     extents.dedup();
+    // Arithmetic on whole arrays is one fused loop a turn, which is faster than many elements of a lane side by side.
+    let largest = if is_elementwise(module, op) { largest_carry(module, op) } else { 0 };
+    extents.retain(|&n| largest <= n * MOST_PER_LANE);
     let with_lanes = extents.into_iter().rev().flat_map(|n| [(n, Pick::Last), (n, Pick::First)]);
     for (lanes, pick) in with_lanes.chain([(1, Pick::Last)]) {
         let (bufs, steps) = (cx.bufs.len(), cx.nodes.len());
@@ -74,6 +79,23 @@ fn is_plain(module: &Module, op: OpId) -> bool {
         _ => false,
     };
     module.ops_below(op, Walk::PreOrder).iter().skip(1).all(known)
+}
+
+/// Whether the loop does the same to every element of its arrays.
+fn is_elementwise(module: &Module, op: OpId) -> bool {
+    let alike = |&inner: &OpId| match module.op(inner).kind() {
+        OpKind::Unary(_) | OpKind::Binary(_) | OpKind::Mixed(_) | OpKind::Source(_) => true,
+        OpKind::Movement(f) => f == MovementOp::BroadcastInDim,
+        OpKind::Control(f) => f == ControlOp::HloReturn,
+        _ => false,
+    };
+    module.ops_below(op, Walk::PreOrder).iter().skip(1).all(alike)
+}
+
+/// Elements of the largest array that the loop carries.
+fn largest_carry(module: &Module, op: OpId) -> i64 {
+    let count = |&r: &ValueId| module.ty(r).dims().iter().product();
+    module.op(op).results().iter().map(count).max().unwrap_or(0)
 }
 
 /// Steps that a turn of an ordinary loop has, roughly: one for what is fused, one for each op that is not.

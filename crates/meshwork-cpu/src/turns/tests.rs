@@ -38,6 +38,21 @@ fn is_one_step(text: &str) {
     assert!(text.contains("turns of") && !text.contains("while"), "{text}");
 }
 
+/// Turns of arithmetic on an array of many rows are fused loops; a few rows are elements of lanes.
+#[test]
+fn arithmetic_on_many_rows_stays_a_loop() {
+    for (rows, one_step) in [(2, true), (4, true), (32, false)] {
+        let ty = format!("tensor<{rows}x24xf32>");
+        let body = format!(
+            "%h = stablehlo.constant dense<0.4> : {ty}
+            %a = stablehlo.multiply %x, %h : {ty}
+            %y = stablehlo.add %a, %x0 : {ty}"
+        );
+        let text = check(&looped(&format!("%x0: {ty}"), &[("x", "%x0", &ty)], 20, &body, &["%y"]), 1e-5);
+        assert_eq!(text.contains("turns of"), one_step, "{rows} rows: {text}");
+    }
+}
+
 #[test]
 fn a_system_of_three_numbers() {
     let source = looped(
