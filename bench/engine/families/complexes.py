@@ -67,6 +67,13 @@ def gates(psi, angles):
     return jax.lax.scan(gate, psi, jnp.tile(angles, 4))[0]
 
 
+@problem(F, "gates as products", numbers(1 << 14), numbers(14, 2, 2), split=(None,))
+def products_of_gates(psi, gates):
+    for i in range(14):
+        psi = jnp.einsum("ij,ajb->aib", gates[i], psi.reshape(1 << i, 2, -1)).reshape(-1)
+    return psi
+
+
 @problem(F, "oscillators", numbers(1024), split=(0,))
 def oscillators(z):
     return repeat(1000, lambda z: z + 0.001 * (1j * z - jnp.abs(z) ** 2 * z), z)

@@ -47,6 +47,7 @@ problem(F, "max-pool 2/2 gradient", (8, 112, 112, 32))(gradient(lambda x: max_po
 problem(F, "average-pool NCHW", (8, 64, 112, 112))(
     lambda x: jax.lax.reduce_window(x, 0.0, jax.lax.add, (1, 1, 3, 3), (1, 1, 2, 2), "SAME") / 9)
 problem(F, "average-pool gradient", (8, 112, 112, 32))(gradient(lambda x: pool(x, jax.lax.add, 0.0) / 9))
+problem(F, "channels last", (16, 3, 224, 224))(lambda x: x.transpose(0, 2, 3, 1))
 problem(F, "sobel", (16, 512, 512))(lambda x: jnp.hypot(x[:, 2:] - x[:, :-2], 0.5)[:, :, 1:-1] + jnp.abs(
     x[:, 1:-1, 2:] - x[:, 1:-1, :-2]))
 

@@ -24,6 +24,8 @@ problem(F, "int8 into int32 1024", ints(100, 1024, 1024, dtype=np.int8), ints(10
     lambda a, b: jnp.matmul(a, b, preferred_element_type=jnp.int32))
 problem(F, "int32 256", ints(100, 256, 256), ints(100, 256, 256))(jnp.matmul)
 problem(F, "complex 256", uniform(256, 256), uniform(256, 256))(lambda a, b: (a + 1j * b) @ (b - 1j * a))
+problem(F, "complex 8 x 100 transposed", (8, 100, 130), (8, 90, 130), split=(0, 0))(
+    lambda a, b: jnp.einsum("bij,bkj->bik", a + 1j * a[:, ::-1], b - 1j * b))
 problem(F, "4096 x 32", (4096, 32, 32), (4096, 32, 32), split=(0, 0))(jnp.matmul)
 problem(F, "65536 x 4", (65536, 4, 4), (65536, 4, 4), split=(0, 0))(jnp.matmul)
 problem(F, "65536 x 3x3 by vectors", (65536, 3, 3), (65536, 3), split=(0, 0))(lambda a, x: jnp.einsum("bij,bj->bi", a, x))
