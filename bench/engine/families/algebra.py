@@ -22,6 +22,13 @@ def stack(count, n):
     return make
 
 
+def applied(values, vectors, others=None):
+    """What a matrix given by its eigenvectors (or singular vectors) makes of a vector of ones: it does not depend on their
+    signs, nor on the vectors that were chosen for values that are nearly equal."""
+    others = vectors.swapaxes(-1, -2) if others is None else others
+    return (vectors * (values * others.sum(-1))[..., None, :]).sum(-1)
+
+
 problem(F, "cholesky 1024", definite(1024))(jnp.linalg.cholesky)
 problem(F, "lu solve 1024", definite(1024))(lambda a: jnp.linalg.solve(a, a[:, :64]))
 problem(F, "qr 1024x512", definite(1024))(lambda a: jnp.linalg.qr(a[:, :512])[0])
@@ -34,15 +41,27 @@ problem(F, "solve 64 x 128", stack(64, 128))(lambda a: jnp.linalg.solve(a, a[...
 problem(F, "inverse 8192 x 4", stack(8192, 4))(jnp.linalg.inv)
 problem(F, "determinant 4096 x 8", stack(4096, 8))(jnp.linalg.det)
 problem(F, "eigh 512 x 16", stack(512, 16))(lambda a: jnp.linalg.eigh(a)[0])
-problem(F, "eigenvectors 304", definite(304))(lambda a: jnp.linalg.eigh(a)[1])
-problem(F, "eigenvectors f64 200", definite(200, np.float64))(lambda a: jnp.linalg.eigh(a)[1])
-problem(F, "eigenvectors 1024 x 8", stack(1024, 8))(lambda a: jnp.linalg.eigh(a)[1])
-problem(F, "singular vectors 304x200", (304, 200))(lambda a: jnp.linalg.svd(a, full_matrices=False)[::2])
+problem(F, "eigenvectors 304", definite(304))(lambda a: applied(*jnp.linalg.eigh(a)))
+problem(F, "eigenvectors f64 200", definite(200, np.float64))(lambda a: applied(*jnp.linalg.eigh(a)))
+problem(F, "eigenvectors 1024 x 8", stack(1024, 8))(lambda a: applied(*jnp.linalg.eigh(a)))
 problem(F, "singular values 1024 x 6", stack(1024, 6))(lambda a: jnp.linalg.svd(a)[1])
 problem(F, "general eigenvalues 128", (128, 128))(lambda a: jnp.abs(jnp.linalg.eig(a)[0]))
 problem(F, "pseudoinverse 256x128", (256, 128))(jnp.linalg.pinv)
 problem(F, "cholesky 8192 x 8", stack(8192, 8))(jnp.linalg.cholesky)
 problem(F, "qr 64 x 128x32", (64, 128, 32))(lambda a: jnp.linalg.qr(a)[1])
+
+
+problem(F, "lu solve f64 512", definite(512, np.float64))(lambda a: jnp.linalg.solve(a, a[:, :8]))
+problem(F, "qr f64 504x300", (504, 300))(lambda a: jnp.linalg.qr(a.astype(jnp.float64))[1])
+problem(F, "solve 4096 x 8", stack(4096, 8))(lambda a: jnp.linalg.solve(a, a[..., :1]))
+problem(F, "qr 4096 x 12x4", (4096, 12, 4))(lambda a: jnp.linalg.qr(a)[1])
+problem(F, "general vectors 96", (96, 96))(lambda a: jnp.abs(jnp.linalg.eig(a)[1]))
+
+
+@problem(F, "singular vectors 304x200", (304, 200))
+def singular_vectors(a):
+    u, s, v = jnp.linalg.svd(a, full_matrices=False)
+    return applied(s, u, v)
 
 
 @problem(F, "triangular solve 1024", definite(1024))
