@@ -106,6 +106,7 @@ fn distributed_algorithms() {
         distributed::transforms(&engine);
         distributed::factors(&engine);
         distributed::systems(&engine);
+        distributed::rings(&engine);
     });
 }
 

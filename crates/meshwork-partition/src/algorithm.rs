@@ -16,11 +16,14 @@ pub enum Algorithm {
     Cholesky,
     /// Triangular systems whose equations are split: devices solve for their unknowns in turn.
     TriangularSolve,
+    /// Products whose operand would be gathered, or whose result added up and scattered: blocks go round beside them.
+    RingProducts,
 }
 
 impl Algorithm {
     /// All of them.
-    pub const ALL: [Algorithm; 4] = [Algorithm::Sort, Algorithm::Fft, Algorithm::Cholesky, Algorithm::TriangularSolve];
+    pub const ALL: [Algorithm; 5] =
+        [Algorithm::Sort, Algorithm::Fft, Algorithm::Cholesky, Algorithm::TriangularSolve, Algorithm::RingProducts];
 
     /// The name in options and plans.
     pub fn name(self) -> &'static str {
@@ -29,6 +32,7 @@ impl Algorithm {
             Algorithm::Fft => "distributed-fft",
             Algorithm::Cholesky => "distributed-cholesky",
             Algorithm::TriangularSolve => "distributed-triangular-solve",
+            Algorithm::RingProducts => "ring-products",
         }
     }
 }

@@ -15,7 +15,7 @@ use meshwork_propagate::{Provenance, import, place_imported, place_imported_trac
 use thiserror::Error;
 
 use crate::algorithm::Algorithms;
-use crate::collective::DEFAULT_COMBINE_BYTES;
+use crate::collective::{Collective, DEFAULT_COMBINE_BYTES, rings};
 use crate::donation::{self, Donation};
 use crate::layout::atoms::{Atoms, strides};
 use crate::one_device::{for_one_device, without_placements};
@@ -23,7 +23,7 @@ use crate::plan::cause::{Namer, Sources};
 use crate::plan::cost::Machine;
 use crate::plan::{Border, PlannedCollective, sharding_of_placed};
 use crate::plan::{cause, flops, memory};
-use crate::split::{Placed, split_function};
+use crate::split::{Placed, SplitFunction, split_function};
 use crate::{PartitionError, Plan, choose, collective, orders, prepare, spread};
 
 /// Why a program could not be placed and split.
@@ -293,7 +293,7 @@ fn split_placed(
     let (name, mesh) = mesh_of(placed).unwrap_or_else(|| ("mesh".into(), Mesh::empty()));
     let atoms = Atoms::cut(&mesh, &options.machine.links, cuts(placed, &mesh));
     let split = split_function(placed, func, &atoms, &options.machine, &options.algorithms)?;
-    let (mut local, mut collectives) = (split.module, split.collectives);
+    let SplitFunction { module: mut local, mut collectives, inputs, outputs } = split;
     collective::optimize::optimize(
         &mut local,
         &mut collectives,
@@ -307,23 +307,27 @@ fn split_placed(
         );
         return Err(PartitionError::Unsupported { op: placed.place(func), what });
     }
-    collective::write_device_lists(&mut local, &collectives, &atoms);
-    donation::carry(placed, func, &mut local);
     let shardings =
         |all: &[Placed]| all.iter().map(|p| Arc::new(sharding_of_placed(p, &name, &atoms))).collect::<Vec<_>>();
+    let (inputs, outputs) = (shardings(&inputs), shardings(&outputs));
     let namer = Namer { program: placed, sources };
-    let collectives = collectives.into_iter().map(|c| PlannedCollective::new(c, &atoms, &namer)).collect();
     let ty = placed.func_type(func);
-    let local_func = local.entry();
-    let plan = Plan {
-        arguments: borders(&ty.inputs, shardings(&split.inputs), |i| argument_label(placed, func, i)),
-        results: borders(&ty.results, shardings(&split.outputs), |i| result_label(placed, func, i)),
-        collectives,
-        peak: local_func.map(|f| memory::peak(&local, f)).unwrap_or_default(),
-        flops: local_func.map_or(0.0, |f| flops::flops(&local, f)),
-        mesh,
+    let finish = |(mut local, collectives): (Module, Vec<Collective>)| {
+        collective::write_device_lists(&mut local, &collectives, &atoms);
+        donation::carry(placed, func, &mut local);
+        let collectives = collectives.into_iter().map(|c| PlannedCollective::new(c, &atoms, &namer)).collect();
+        let local_func = local.entry();
+        let plan = Plan {
+            arguments: borders(&ty.inputs, inputs.clone(), |i| argument_label(placed, func, i)),
+            results: borders(&ty.results, outputs.clone(), |i| result_label(placed, func, i)),
+            collectives,
+            peak: local_func.map(|f| memory::peak(&local, f)).unwrap_or_default(),
+            flops: local_func.map_or(0.0, |f| flops::flops(&local, f)),
+            mesh: mesh.clone(),
+        };
+        (local, plan)
     };
-    Ok((local, plan))
+    Ok(rings::choose((local, collectives), &atoms, options, finish))
 }
 
 pub(crate) fn borders(

@@ -232,3 +232,22 @@ pub fn systems(engine: &dyn Engine) {
         }
     }
 }
+
+/// Layers whose tokens are split between them and whose features are split inside, even and uneven.
+pub fn rings(engine: &dyn Engine) {
+    for (mesh, list) in MESHES {
+        for (tokens, elem) in [(12, "f32"), (7, "f64"), (1, "i32"), (24, "f64")] {
+            let (x, v, w) = (tensor(&[tokens, 24], elem), tensor(&[24, 60], elem), tensor(&[60, 24], elem));
+            let (rows, columns, h) = (placed(&[list, ""]), placed(&["", list]), tensor(&[tokens, 60], elem));
+            let source = format!(
+                "sdy.mesh @mesh = <[{mesh}]>
+                func.func @main(%x: {x} {rows}, %v: {v} {columns}, %w: {w} {rows}) -> ({x} {rows}) {{
+                  %0 = stablehlo.dot_general %x, %v, contracting_dims = [1] x [0] : ({x}, {v}) -> {h}
+                  %1 = sdy.sharding_constraint %0 <@mesh, [{{}}, {{{list}}}]> : {h}
+                  %2 = stablehlo.dot_general %1, %w, contracting_dims = [1] x [0] : ({h}, {w}) -> {x}
+                  return %2 : {x} }}"
+            );
+            check(engine, &source, Contents::Any, (tokens % 12 == 0).then_some(Algorithm::RingProducts));
+        }
+    }
+}

@@ -6,6 +6,7 @@ mod gathers;
 mod linear;
 pub(crate) mod optimize;
 mod repeat;
+pub(crate) mod rings;
 mod sums;
 
 use std::borrow::Cow;

@@ -40,6 +40,7 @@ pub use json::{data, data_of, json};
 pub use lock::{Change, Lock, LockError};
 pub use memory::{Alive, Peak};
 pub use ops::{Buffer, Operand, PlannedOp, ops};
+pub(crate) use simulate::simulate_program;
 pub use simulate::{Lane, Simulation, simulate};
 pub use values::{PlacedValue, values};
 pub use why::Explainer;

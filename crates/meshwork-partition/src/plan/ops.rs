@@ -8,6 +8,7 @@ use meshwork_ir::op::{BodyOp, ControlOp, MovementOp, SourceOp, TokenOp};
 use meshwork_ir::{BlockId, Def, Module, OpId, OpKind, Trait, ValueId};
 
 use crate::compile::Compiled;
+use crate::plan::Plan;
 use crate::plan::cost::Machine;
 use crate::plan::flops::{block_flops, op_flops};
 use crate::plan::memory::{Watch, runs_regions, type_bytes, visit};
@@ -80,14 +81,13 @@ pub fn ops(compiled: &Compiled, machine: &Machine) -> Vec<PlannedOp> {
 }
 
 /// The operations, before it is known how long those that compute take and when any starts.
-pub(super) fn list(compiled: &Compiled, machine: &Machine) -> Vec<PlannedOp> {
-    let module = &*compiled.module;
+pub(super) fn list(module: &Module, plan: &Plan, machine: &Machine) -> Vec<PlannedOp> {
     let Some(body) = module.entry().and_then(|func| module.body_of(func, 0)) else { return vec![] };
     let args = module.block(body).args().iter().map(|&v| type_bytes(module.ty(v))).sum();
     let mut recorder = Recorder { bytes: args, reached: vec![], until: HashMap::default() };
     visit(module, body, &mut recorder);
     let index: HashMap<OpId, usize> = recorder.reached.iter().enumerate().map(|(i, (op, _))| (*op, i)).collect();
-    let planned = &compiled.plan.collectives;
+    let planned = &plan.collectives;
     let collectives: HashMap<OpId, usize> =
         planned.iter().enumerate().map(|(i, c)| (c.collective.emitted, i)).collect();
     let mut largest: HashMap<OpId, Option<BlockId>> = HashMap::default();
@@ -111,7 +111,7 @@ pub(super) fn list(compiled: &Compiled, machine: &Machine) -> Vec<PlannedOp> {
         let bytes = touched(module, op);
         let collective = collectives.get(&op).copied();
         let seconds = match collective {
-            Some(i) => machine.collective_seconds(&planned[i], &compiled.plan.mesh),
+            Some(i) => machine.collective_seconds(&planned[i], &plan.mesh),
             None => 0.0,
         };
         let operands = data.operands().iter().filter_map(|&v| operand(module, v, &index)).collect();

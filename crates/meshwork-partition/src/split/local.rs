@@ -305,6 +305,13 @@ impl<'a> LocalBuilder<'a> {
         self.build(&self.type_of(v), |b| b.dynamic_slice(v, &starts, &sizes))
     }
 
+    /// `v` with `part` along `dim` from the scalar `start`; the usual clamping applies.
+    pub fn update_slice(&mut self, v: ValueId, part: ValueId, dim: usize, start: ValueId) -> ValueId {
+        let zero = self.index_constant(0);
+        let starts: Vec<ValueId> = (0..self.tensor(v).rank()).map(|d| if d == dim { start } else { zero }).collect();
+        self.build(&self.type_of(v), |b| b.dynamic_update_slice(v, part, &starts))
+    }
+
     /// Other extents, same elements.
     pub fn reshape(&mut self, v: ValueId, dims: &[i64]) -> ValueId {
         if self.tensor(v).dims[..] == *dims {

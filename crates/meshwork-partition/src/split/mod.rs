@@ -209,7 +209,7 @@ pub fn split_function(
 }
 
 /// `i32` unless an extent (or a line with its padding) needs more.
-fn index_type(src: &Module) -> ElementType {
+pub(crate) fn index_type(src: &Module) -> ElementType {
     let widest = src.value_types().flat_map(|t| t.dims()).max();
     if widest.is_none_or(|&n| n < 1 << 30) { ElementType::I32 } else { ElementType::I64 }
 }

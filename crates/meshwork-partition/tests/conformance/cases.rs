@@ -113,7 +113,7 @@ impl Failures {
     /// Checks one program text, and once more with algorithms that small programs do not gain by, if it may have one.
     pub fn check(&mut self, source: &str) {
         self.check_by(source, || try_check(source).err());
-        let names = ["sort", "fft", "cholesky", "triangular_solve"];
+        let names = ["sort", "fft", "cholesky", "triangular_solve", "dot_general"];
         if names.iter().any(|name| source.contains(&format!("stablehlo.{name}"))) {
             let algorithms = Algorithms::all(&Algorithm::ALL, Use::Always);
             let options = CompileOptions { algorithms, ..CompileOptions::default() };

@@ -3,7 +3,10 @@
 mod fuse;
 mod schedule;
 
+use meshwork_ir::Module;
+
 use crate::compile::Compiled;
+use crate::plan::Plan;
 use crate::plan::cost::{Class, Machine};
 use crate::plan::ops::{PlannedOp, list};
 
@@ -58,14 +61,18 @@ impl Simulation {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn simulate(compiled: &Compiled, machine: &Machine) -> Simulation {
-    let mut ops = list(compiled, machine);
-    let plan = &compiled.plan;
-    fuse::set_times(&compiled.module, &mut ops, machine, plan.devices());
+    simulate_program(&compiled.module, &compiled.plan, machine)
+}
+
+/// [`simulate`] of a per-device program and its plan.
+pub(crate) fn simulate_program(module: &Module, plan: &Plan, machine: &Machine) -> Simulation {
+    let mut ops = list(module, plan, machine);
+    fuse::set_times(module, &mut ops, machine, plan.devices());
     let lost: Vec<f64> = plan.collectives.iter().map(|c| machine.lost_beside(c, &plan.mesh)).collect();
     let mut times = schedule::schedule(&mut ops, plan, &lost);
     times.end += machine.host.as_ref().map_or(0.0, |host| host.run_us * 1e-6);
     let peak = ops.iter().map(|op| op.alive).max().unwrap_or(0);
-    let at_peak: f64 = ops.iter().map(|op| peak_seconds(compiled, op, machine) * op.runs()).sum();
+    let at_peak: f64 = ops.iter().map(|op| peak_seconds(module, op, machine) * op.runs()).sum();
     Simulation {
         seconds: times.end,
         compute_seconds: times.computing,
@@ -78,9 +85,9 @@ pub fn simulate(compiled: &Compiled, machine: &Machine) -> Simulation {
 }
 
 /// Seconds of the arithmetic of a product at the peak of its element type; nothing for other operations.
-fn peak_seconds(compiled: &Compiled, op: &PlannedOp, machine: &Machine) -> f64 {
-    let data = compiled.module.op(op.op);
-    let elem = data.operands().first().and_then(|&v| compiled.module.ty(v).as_tensor()).map(|t| t.elem);
+fn peak_seconds(module: &Module, op: &PlannedOp, machine: &Machine) -> f64 {
+    let data = module.op(op.op);
+    let elem = data.operands().first().and_then(|&v| module.ty(v).as_tensor()).map(|t| t.elem);
     match (Class::of(data.kind()), elem) {
         (class, Some(elem)) if class.is_product() => op.flops / (machine.device.peak(class, elem) * 1e12),
         _ => 0.0,
