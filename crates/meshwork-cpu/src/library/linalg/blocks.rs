@@ -12,7 +12,7 @@ use rustfft::num_traits::Float;
 use super::Triangle;
 use super::factor;
 use super::field::Field;
-use super::householder::{self, Adjoint};
+use super::householder;
 use super::product::{Operand, Sign, accumulate, subtract_lower};
 use super::triangular::{Diagonal, solve, solve_right};
 use crate::compile::lower::Lower;
@@ -25,6 +25,9 @@ const LARGE: usize = 1 << 24;
 
 /// Columns of a panel of Cholesky's and of the LU factorization.
 const PANEL: usize = 128;
+
+/// Elements between the rows of a copied panel.
+const APART: usize = 16;
 
 /// Rows or columns of a piece.
 const PIECE: usize = 128;
@@ -60,6 +63,10 @@ enum Stage {
     Qr(usize),
     /// The columns after that panel.
     QrColumns(usize),
+    /// The triangles of all blocks of so many reflectors.
+    Triangles(usize),
+    /// The product of so many reflectors.
+    Product(usize),
 }
 
 /// A stage on a matrix of `size`.
@@ -68,8 +75,9 @@ struct Step<T> {
     size: [usize; 2],
     from: Buf,
     to: Buf,
-    /// Row swaps or the reflectors' factors, and the number that says what failed.
+    /// Row swaps or the reflectors' factors.
     beside: Option<Buf>,
+    /// The number that says what failed, or triangles of reflectors.
     info: Option<Buf>,
     of: std::marker::PhantomData<T>,
 }
@@ -90,13 +98,20 @@ impl<T> Step<T> {
             Stage::Below(k) | Stage::Rest(k) => n - (k + PANEL).min(n),
             Stage::LuColumns(k) => n - PANEL.min(n - k),
             Stage::QrColumns(k) => n - reflected(self.size, k),
+            Stage::Triangles(count) => count.div_ceil(householder::BLOCK),
+            Stage::Product(_) => n,
         }
+    }
+
+    /// How much of that is a piece, and what the borders of pieces are multiples of.
+    fn grain(&self) -> [usize; 2] {
+        if let Stage::Triangles(_) = self.stage { [1, 1] } else { [PIECE, 16] }
     }
 }
 
 impl<T: Field> Work for Step<T> {
     fn parts(&self) -> usize {
-        self.divided().div_ceil(PIECE).max(1)
+        self.divided().div_ceil(self.grain()[0]).max(1)
     }
 
     fn cost(&self) -> u64 {
@@ -110,12 +125,14 @@ impl<T: Field> Work for Step<T> {
             Stage::LuColumns(k) => self.divided() * (m - k.min(m)) * PANEL / 20,
             Stage::Qr(k) => (m - k) * householder::BLOCK.pow(2) / 4,
             Stage::QrColumns(k) => self.divided() * (m - k) * householder::BLOCK / 10,
+            Stage::Triangles(count) => count * m * householder::BLOCK / 20,
+            Stage::Product(count) => n * m * count / 20,
         };
         work as u64
     }
 
     unsafe fn run(&self, frame: &Frame<'_>, scratch: &mut Scratch, part: usize) -> Result<(), Fault> {
-        let mine = piece(self.divided(), self.parts(), part, 16);
+        let mine = piece(self.divided(), self.parts(), part, self.grain()[1]);
         // SAFETY: the trait's contract; each piece writes its own rows or columns, and reads what earlier steps wrote.
         unsafe {
             let to = frame.ptr(self.to).cast::<T>();
@@ -125,6 +142,7 @@ impl<T: Field> Work for Step<T> {
                 Stage::Finish(triangle) => self.finish(frame, to, triangle, mine),
                 Stage::Lu(_) | Stage::LuColumns(_) => self.lu(frame, to, mine, scratch),
                 Stage::Qr(_) | Stage::QrColumns(_) => self.qr(frame, to, mine, scratch),
+                Stage::Triangles(_) | Stage::Product(_) => self.product(frame, to, mine, scratch),
             }
         }
         Ok(())
@@ -225,8 +243,20 @@ impl<T: Field> Step<T> {
             match self.stage {
                 Stage::Lu(k) => {
                     let pivots = std::slice::from_raw_parts_mut(pivots.add(k), PANEL.min(least - k));
-                    let width = PANEL.min(n - k);
-                    let singular = factor::lu(a.add(k * n + k), n, [m - k, width], pivots, scratch);
+                    let size = [m - k, PANEL.min(n - k)];
+                    // In a copy: rows that are far apart would fall on the same few lines of the cache.
+                    let row = size[1] + APART;
+                    let panel = scratch.strips(size[0] * row * size_of::<T>()).cast::<T>();
+                    let place = |i: usize| (a.add((k + i) * n + k), panel.add(i * row));
+                    for i in 0..size[0] {
+                        let (there, here) = place(i);
+                        std::ptr::copy_nonoverlapping(there.cast_const(), here, size[1]);
+                    }
+                    let singular = factor::lu(panel, row, size, pivots, scratch);
+                    for i in 0..size[0] {
+                        let (there, here) = place(i);
+                        std::ptr::copy_nonoverlapping(here.cast_const(), there, size[1]);
+                    }
                     // LAPACK counts from 1.
                     pivots.iter_mut().for_each(|p| *p += k as i32 + 1);
                     if singular > 0 && *info == 0 {
@@ -265,19 +295,50 @@ impl<T: Field> Step<T> {
         let [m, n] = self.size;
         // SAFETY: the panel and columns of the matrix, factors of reflectors.
         unsafe {
-            let Some(taus) = self.beside else { return };
-            let taus = frame.ptr(taus).cast::<T>();
+            let (Some(taus), Some(triangle)) = (self.beside, self.info) else { return };
+            let (taus, triangle) = (frame.ptr(taus).cast::<T>(), frame.ptr(triangle).cast::<T>());
             match self.stage {
                 Stage::Qr(k) => {
                     let all = std::slice::from_raw_parts_mut(a, m * n);
-                    householder::qr_panel(all, [m, n], k, std::slice::from_raw_parts_mut(taus, m.min(n)));
+                    let taus = std::slice::from_raw_parts_mut(taus, m.min(n));
+                    householder::qr_panel(all, [m, n], k, taus, scratch);
+                    if reflected(self.size, k) < n {
+                        let taus = &taus[k..reflected(self.size, k)];
+                        let found = householder::triangle(a, [m, n], k, taus, scratch);
+                        std::ptr::copy_nonoverlapping(found.as_ptr(), triangle, found.len());
+                    }
                 }
                 Stage::QrColumns(k) => {
-                    let width = householder::BLOCK.min(m.min(n) - k);
-                    let taus = std::slice::from_raw_parts(taus.add(k).cast_const(), width);
-                    let first = k + width;
+                    let first = reflected(self.size, k);
+                    let triangle = std::slice::from_raw_parts(triangle.cast_const(), (first - k).pow(2));
                     let columns = (first + mine.start, first + mine.end);
-                    householder::follow(a, [m, n], k, taus, columns, Adjoint::Yes, scratch);
+                    householder::follow(a, [m, n], k, triangle, columns, scratch);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`copy`](Step::copy).
+    unsafe fn product(&self, frame: &Frame<'_>, to: *mut T, mine: std::ops::Range<usize>, scratch: &mut Scratch) {
+        let [m, n] = self.size;
+        // SAFETY: reflectors and their factors; triangles of blocks, or columns of the result.
+        unsafe {
+            let (Some(taus), Some(triangles)) = (self.beside, self.info) else { return };
+            let triangles = frame.ptr(triangles).cast::<T>();
+            let a = std::slice::from_raw_parts(frame.ptr(self.from).cast::<T>(), m * n);
+            match self.stage {
+                Stage::Triangles(count) => {
+                    let taus = std::slice::from_raw_parts(frame.ptr(taus).cast::<T>(), count);
+                    for block in mine {
+                        householder::put_triangle(a.as_ptr(), [m, n], taus, block, triangles, scratch);
+                    }
+                }
+                Stage::Product(count) => {
+                    let len = householder::triangles_len(count);
+                    let triangles = std::slice::from_raw_parts(triangles.cast_const(), len);
+                    householder::product(a, [m, n], (count, triangles), to, mine, scratch);
                 }
                 _ => {}
             }
@@ -368,7 +429,8 @@ pub(super) fn qr<T: Field>(cx: &mut Lower<'_>, op: OpId, size: [usize; 2]) -> Re
     let [to, taus] = [0, 1].map(|i| cx.result(data.results()[i]));
     let name = format!("qr of {} in blocks", cx.module.ty(data.operands()[0]));
     let (stage, of) = (Stage::Copy(None), std::marker::PhantomData::<T>);
-    let like = Step { stage, size, from, to, beside: Some(taus), info: None, of };
+    let triangle = cx.temp(householder::triangles_len(1) * size_of::<T>());
+    let like = Step { stage, size, from, to, beside: Some(taus), info: Some(triangle), of };
     let mut steps = Steps { cx, op, name, like, is_begun: false };
     steps.add(stage);
     for k in (0..size[0].min(size[1])).step_by(householder::BLOCK) {
@@ -376,6 +438,30 @@ pub(super) fn qr<T: Field>(cx: &mut Lower<'_>, op: OpId, size: [usize; 2]) -> Re
         if reflected(size, k) < size[1] {
             steps.add(Stage::QrColumns(k));
         }
+    }
+    Ok(true)
+}
+
+/// The steps of LAPACK's `orgqr` with so many reflectors.
+pub(super) fn product<T: Field>(
+    cx: &mut Lower<'_>,
+    op: OpId,
+    size: [usize; 2],
+    reflectors: usize,
+) -> Result<bool, String> {
+    let data = cx.module.op(op);
+    let from = copy::dense(cx, op, data.operands()[0])?;
+    let taus = copy::dense(cx, op, data.operands()[1])?;
+    let to = cx.result(data.results()[0]);
+    let triangles = cx.temp(householder::triangles_len(reflectors).max(1) * size_of::<T>());
+    let name = format!("product of reflectors of {} in blocks", cx.module.ty(data.operands()[0]));
+    for (stage, reads, write) in [
+        (Stage::Triangles(reflectors), vec![from, taus], triangles),
+        (Stage::Product(reflectors), vec![from, taus, triangles], to),
+    ] {
+        let of = std::marker::PhantomData::<T>;
+        let work = Step { stage, size, from, to, beside: Some(taus), info: Some(triangles), of };
+        cx.step(op, name.clone(), Arc::new(work), reads, vec![write]);
     }
     Ok(true)
 }

@@ -17,7 +17,26 @@ use crate::step::Scratch;
 
 /// The conjugate transpose of an `m × n` matrix.
 pub(super) fn adjoint<T: Field>(a: &[T], [m, n]: [usize; 2]) -> Vec<T> {
-    (0..m * n).map(|at| a[at % m * n + at / m].conj()).collect()
+    /// Rows and columns of a block that stays in the cache.
+    const SIDE: usize = 16;
+    let mut out = vec![T::zero(); m * n];
+    for (i0, j0) in (0..m).step_by(SIDE).flat_map(|i| (0..n).step_by(SIDE).map(move |j| (i, j))) {
+        for i in i0..m.min(i0 + SIDE) {
+            (j0..n.min(j0 + SIDE)).for_each(|j| out[j * m + i] = a[i * n + j].conj());
+        }
+    }
+    out
+}
+
+/// One triangle of a Hermitian matrix of order `n` as the lower one, with zeros above.
+pub(super) fn lower_triangle<T: Field>(a: &[T], n: usize, triangle: Triangle, out: &mut [T]) {
+    for (i, row) in out.chunks_exact_mut(n.max(1)).enumerate() {
+        match triangle {
+            Triangle::Lower => row[..i + 1].copy_from_slice(&a[i * n..i * n + i + 1]),
+            Triangle::Upper => row[..i + 1].iter_mut().enumerate().for_each(|(j, v)| *v = a[j * n + i].conj()),
+        }
+        row[i + 1..].fill(T::zero());
+    }
 }
 
 /// `L` with `A = L L*`, or `L*`; all NaN if `A` is not positive definite. A second result is the row where that shows.
@@ -37,15 +56,7 @@ impl<T: Field> Routine for Cholesky<T> {
         let n = self.n;
         // SAFETY: matrices of order `n`, and a number.
         let (a, out): (&[T], &mut [T]) = unsafe { (one.operand(0), one.result(0)) };
-        for i in 0..n {
-            for j in 0..n {
-                out[i * n + j] = match self.triangle {
-                    _ if j > i => T::zero(),
-                    Triangle::Lower => a[i * n + j],
-                    Triangle::Upper => a[j * n + i].conj(),
-                };
-            }
-        }
+        lower_triangle(a, n, self.triangle, out);
         // SAFETY: a matrix of order `n`.
         let done = unsafe { factor::cholesky(out.as_mut_ptr(), n, n, scratch) };
         if done.is_err() {
@@ -223,7 +234,11 @@ impl<T: Field> Routine for Reflection<T> {
             let mine = |n: usize| piece * COLUMNS..((piece + 1) * COLUMNS).min(n);
             if self.what == Reflect::Product {
                 let (a, taus, out) = (one.operand::<T>(0), one.operand::<T>(1), one.result_start::<T>(0));
-                return householder::product(a, [m, n], taus, out, mine(n), scratch);
+                let mut triangles = vec![T::zero(); householder::triangles_len(taus.len())];
+                for block in 0..taus.len().div_ceil(householder::BLOCK) {
+                    householder::put_triangle(a.as_ptr(), [m, n], taus, block, triangles.as_mut_ptr(), scratch);
+                }
+                return householder::product(a, [m, n], (taus.len(), &triangles), out, mine(n), scratch);
             }
             if let Reflect::Multiply { left, adjoint: conj, size } = self.what {
                 let (a, taus) = (one.operand::<T>(0), one.operand::<T>(1));

@@ -143,10 +143,14 @@ fn merged<R: Field + Float>(first: Eigen<R>, second: Eigen<R>, link: f64, scratc
     let stayed = stay.iter().map(|&j| (values[j], &rows[j * n..(j + 1) * n]));
     let mut all: Vec<(f64, &[R])> = found.chain(stayed).collect();
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
-    Eigen {
-        values: all.iter().map(|pair| pair.0).collect(),
-        rows: all.iter().flat_map(|pair| pair.1.iter().copied()).collect(),
-    }
+    Eigen { values: all.iter().map(|pair| pair.0).collect(), rows: joined(n * n, all.iter().map(|pair| pair.1)) }
+}
+
+/// Rows of so many elements in all, one after the other.
+pub(super) fn joined<'a, R: Copy + 'a>(count: usize, rows: impl Iterator<Item = &'a [R]>) -> Vec<R> {
+    let mut out = Vec::with_capacity(count);
+    rows.for_each(|row| out.extend_from_slice(row));
+    out
 }
 
 /// Rows `i` and `j` of `n` elements become `cos i + sin j` and `cos j - sin i`.
@@ -168,7 +172,7 @@ pub(super) fn combined<R: Field + Float>(
     scratch: &mut Scratch,
 ) -> Vec<R> {
     let k = sources.len();
-    let packed: Vec<R> = sources.iter().flat_map(|&j| rows[j * n..(j + 1) * n].iter().copied()).collect();
+    let packed = joined(k * n, sources.iter().map(|&j| &rows[j * n..(j + 1) * n]));
     let count = |half: Half| sources.iter().filter(|&&j| halves[j] == half).count();
     let (only_first, only_second) = (count(Half::First), count(Half::Second));
     let mut new = vec![R::zero(); k * n];

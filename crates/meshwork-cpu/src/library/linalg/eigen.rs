@@ -6,8 +6,8 @@ use rustfft::num_complex::Complex;
 use rustfft::num_traits::{Float, One as _, Zero};
 
 use super::Triangle;
-use super::dense::adjoint;
-use super::divide::rounded;
+use super::dense::{adjoint, lower_triangle};
+use super::divide::{joined, rounded};
 use super::field::{Field, norm};
 use super::householder::{self, Adjoint};
 use super::panels;
@@ -51,12 +51,8 @@ impl<T: Field> Routine for SelfAdjoint<T> {
         if n == 0 {
             return;
         }
-        let element = |i: usize, j: usize| match self.triangle {
-            _ if j > i => T::zero(),
-            Triangle::Lower => a[i * n + j],
-            Triangle::Upper => a[j * n + i].conj(),
-        };
-        let mut lower: Vec<T> = (0..n * n).map(|at| element(at / n, at % n)).collect();
+        let mut lower = vec![T::zero(); n * n];
+        lower_triangle(a, n, self.triangle, &mut lower);
         if !is_finite(&lower) || !self.solve(&mut lower, vectors, values, scratch) {
             info[0] = FAILED;
             values.fill(T::Real::nan());
@@ -111,7 +107,9 @@ fn number<R: Float>(x: R) -> f64 {
 /// The reflectors of a reduction to Hessenberg or tridiagonal form as those of a factorization of the rows after the first.
 pub(super) fn below_first_row<T: Field>(packed: &[T], n: usize) -> Vec<T> {
     let m = n - 1;
-    (0..m * m).map(|at| packed[(at / m + 1) * n + at % m]).collect()
+    let mut out = Vec::with_capacity(m * m);
+    packed[n..].chunks_exact(n).for_each(|row| out.extend_from_slice(&row[..m]));
+    out
 }
 
 /// Which singular vectors are computed.
@@ -179,8 +177,8 @@ fn decompose<T: Field>(a: &[T], [m, n]: [usize; 2], width: usize, scratch: &mut 
     let mut found = T::bidiagonal(&d, &e, scratch)?;
     // From the largest to the smallest.
     let values = found.values.iter().rev().map(scaled).collect();
-    found.left = found.left.chunks_exact(n.max(1)).rev().flatten().copied().collect();
-    found.right = found.right[..n * n].chunks_exact(n.max(1)).rev().flatten().copied().collect();
+    found.left = joined(n * n, found.left.chunks_exact(n.max(1)).rev());
+    found.right = joined(n * n, found.right[..n * n].chunks_exact(n.max(1)).rev());
     // The columns of U: those of the bidiagonal matrix under the reflectors, then what completes the basis.
     let mut u = vec![T::zero(); m * width];
     columns_of(&found.left, [n, n], &mut u, width);
@@ -194,7 +192,10 @@ fn decompose<T: Field>(a: &[T], [m, n]: [usize; 2], width: usize, scratch: &mut 
     if n > 1 {
         // Reflectors of the right side stand in rows, from one column after the diagonal on.
         let k = n - 1;
-        let columns: Vec<T> = (0..k * k).map(|at| square[at % k * n + at / k + 1]).collect();
+        let mut columns = vec![T::zero(); k * k];
+        for (i, row) in square.chunks_exact(n).take(k).enumerate() {
+            (0..k).for_each(|j| columns[j * k + i] = row[j + 1]);
+        }
         householder::multiply(&columns, [k, k], &right_taus, &mut v[n..], n, Adjoint::No, scratch);
     }
     Some(Decomposition { values, u, v })
@@ -269,12 +270,13 @@ where
         // SAFETY: the operand of the routine.
         let a = unsafe { one.operand::<T>(0) };
         let mut t = a.to_vec();
-        let mut z = vec![T::zero(); n * n];
+        // Eigenvalues alone are much less work.
+        let mut z = vec![T::zero(); if self.left || self.right { n * n } else { 0 }];
         let is_done = is_finite(a) && householder::schur(&mut t, &mut z, n, scratch);
         let mut values = if is_done { T::eigenvalues(&t, n) } else { vec![nan(); n] };
         let complex = |m: &[T]| -> Vec<Complex<T::Real>> { m.iter().map(|v| Complex::new(v.re(), v.im())).collect() };
         let (mut t, mut z) = (complex(&t), complex(&z));
-        if is_done {
+        if is_done && !z.is_empty() {
             triangular(&mut t, &mut z, n, &values);
         }
         let first = one.results() - 3;

@@ -2,13 +2,13 @@
 
 use rustfft::num_traits::{Float, Zero};
 
-use super::field::{Field, subtract, wide};
+use super::field::{Field, kernel, subtract, wide};
 use super::product::{Operand, Sign, accumulate, subtract_lower};
 use super::triangular::{Diagonal, solve, solve_right};
 use crate::step::Scratch;
 
-/// Order up to which a matrix is factored row by row.
-const BASE: usize = 24;
+/// Order up to which a matrix is factored column by column.
+const BASE: usize = 32;
 
 /// Columns up to which `lu` goes column by column.
 const NARROW: usize = 16;
@@ -30,21 +30,59 @@ pub(super) unsafe fn cholesky<T: Field>(a: *mut T, row: usize, n: usize, scratch
             subtract_lower(rest, row, rows, rows.adjoint(), [n - half, half], scratch);
             return cholesky(rest, row, n - half, scratch).map_err(|at| at + half);
         }
-        for i in 0..n {
-            for j in 0..=i {
-                let (x, y) = (a.add(i * row), a.add(j * row));
-                let sum = (0..j).fold(*x.add(j), |sum, k| sum - *x.add(k) * (*y.add(k)).conj());
-                if j < i {
-                    *x.add(j) = sum.scale((*y.add(j)).re().recip());
-                } else if sum.re() > T::Real::zero() {
-                    *x.add(j) = T::real(sum.re().sqrt());
-                } else {
-                    return Err(i + 1);
-                }
+        match n {
+            0..=8 => cholesky_of::<T, 8>(a, row, n),
+            9..=16 => cholesky_of::<T, 16>(a, row, n),
+            _ => cholesky_of::<T, BASE>(a, row, n),
+        }
+    }
+}
+
+/// [`cholesky`] of at most `N` rows.
+///
+/// # Safety
+/// As [`cholesky`].
+unsafe fn cholesky_of<T: Field, const N: usize>(a: *mut T, row: usize, n: usize) -> Result<(), usize> {
+    let mut columns = [[T::zero(); N]; N];
+    for i in 0..n {
+        // SAFETY: the caller's.
+        (0..=i).for_each(|j| columns[j][i] = unsafe { *a.add(i * row + j) });
+    }
+    wide(CholeskyColumns, (&mut columns, n))?;
+    for i in 0..n {
+        // SAFETY: the caller's.
+        (0..=i).for_each(|j| unsafe { *a.add(i * row + j) = columns[j][i] });
+    }
+    Ok(())
+}
+
+kernel! {
+    [T: Field, const N: usize] CholeskyColumns(columns: &mut [[T; N]; N], n: usize) -> Result<(), usize> =
+        cholesky_columns(columns, n)
+}
+
+/// [`cholesky`] of the first `n` columns, each of them in lanes.
+#[inline(always)]
+fn cholesky_columns<T: Field, const N: usize>(columns: &mut [[T; N]; N], n: usize) -> Result<(), usize> {
+    for k in 0..n {
+        let (first, rest) = columns.split_at_mut(k + 1);
+        let column = &mut first[k];
+        let pivot = column[k].re();
+        if pivot.is_nan() || pivot <= T::Real::zero() {
+            return Err(k + 1);
+        }
+        let root = pivot.sqrt();
+        let inverse = root.recip();
+        column.iter_mut().for_each(|v| *v = v.scale(inverse));
+        column[k] = T::real(root);
+        for (j, other) in rest[..n - k - 1].iter_mut().enumerate() {
+            let factor = column[k + 1 + j].conj();
+            for i in 0..N {
+                other[i] = other[i] - column[i] * factor;
             }
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// `A = P L U` in place: `L` without its unit diagonal below, `U` above; row `i` was swapped with row `pivots[i]`. Gives
@@ -63,9 +101,14 @@ pub(super) unsafe fn lu<T: Field>(
     unsafe {
         let least = m.min(n);
         if n <= NARROW {
-            return wide(|| narrow(a, row, [m, n], pivots));
+            let memory = scratch.get(m * n * size_of::<T>()).cast::<T>();
+            let columns = std::slice::from_raw_parts_mut(memory, m * n);
+            into_columns(a, row, [m, n], columns);
+            let singular = wide(Narrow, (&mut *columns, [m, n], pivots));
+            from_columns(columns, a, row, [m, n]);
+            return singular;
         }
-        let left = (least.div_ceil(2)).min(n - 1).max(1);
+        let left = least.div_ceil(2).next_multiple_of(NARROW).min(n - 1);
         let mut singular = lu(a, row, [m, left], &mut pivots[..left.min(m)], scratch);
         let right = a.add(left);
         for (i, &p) in pivots[..left.min(m)].iter().enumerate() {
@@ -92,35 +135,88 @@ pub(super) unsafe fn lu<T: Field>(
     }
 }
 
-/// [`lu`] column by column.
+/// Copies an `m × n` matrix of rows `row` apart into `columns`, one after the other.
 ///
 /// # Safety
-/// As [`lu`].
+/// `a` is valid.
+pub(super) unsafe fn into_columns<T: Copy>(a: *const T, row: usize, [m, n]: [usize; 2], columns: &mut [T]) {
+    // A few rows at a time, so that both sides stay in the cache.
+    for first in (0..m).step_by(ROWS) {
+        let some = first..m.min(first + ROWS);
+        for j in 0..n {
+            let to = &mut columns[j * m..(j + 1) * m];
+            // SAFETY: the caller's.
+            some.clone().for_each(|i| to[i] = unsafe { *a.add(i * row + j) });
+        }
+    }
+}
+
+/// The other way.
+///
+/// # Safety
+/// `a` is valid.
+pub(super) unsafe fn from_columns<T: Copy>(columns: &[T], a: *mut T, row: usize, [m, n]: [usize; 2]) {
+    for first in (0..m).step_by(ROWS) {
+        let some = first..m.min(first + ROWS);
+        for j in 0..n {
+            let from = &columns[j * m..(j + 1) * m];
+            // SAFETY: the caller's.
+            some.clone().for_each(|i| unsafe { *a.add(i * row + j) = from[i] });
+        }
+    }
+}
+
+/// Rows that are copied at a time.
+const ROWS: usize = 16;
+
+kernel! {
+    [T: Field] Narrow(columns: &mut [T], size: [usize; 2], pivots: &mut [i32]) -> usize = narrow(columns, size, pivots)
+}
+
+/// [`lu`] of a matrix that is given by its columns, one after the other.
 #[inline(always)]
-unsafe fn narrow<T: Field>(a: *mut T, row: usize, [m, n]: [usize; 2], pivots: &mut [i32]) -> usize {
+fn narrow<T: Field>(columns: &mut [T], [m, n]: [usize; 2], pivots: &mut [i32]) -> usize {
     let mut singular = 0;
     for k in 0..m.min(n) {
-        // SAFETY: in the whole loop: the caller's.
-        unsafe {
-            let size = |i: usize| (*a.add(i * row + k)).size();
-            // The first of equals; a NaN is a pivot like any other.
-            let best = (k..m).fold(k, |best, i| if size(i) > size(best) { i } else { best });
-            pivots[k] = best as i32;
-            let pivot = *a.add(best * row + k);
-            if pivot == T::zero() {
-                singular = if singular == 0 { k + 1 } else { singular };
-                continue;
-            }
-            swap_rows(a, row, k, best, n);
-            let known = std::slice::from_raw_parts(a.add(k * row + k + 1), n - k - 1);
-            for i in k + 1..m {
-                let factor = (*a.add(i * row + k)).over(pivot);
-                *a.add(i * row + k) = factor;
-                subtract(std::slice::from_raw_parts_mut(a.add(i * row + k + 1), n - k - 1), factor, known);
-            }
+        let best = k + largest(&columns[k * m + k..(k + 1) * m]);
+        pivots[k] = best as i32;
+        let pivot = columns[k * m + best];
+        if pivot == T::zero() {
+            singular = if singular == 0 { k + 1 } else { singular };
+            continue;
+        }
+        if best != k {
+            (0..n).for_each(|j| columns.swap(j * m + k, j * m + best));
+        }
+        let (first, rest) = columns.split_at_mut((k + 1) * m);
+        let factors = &mut first[k * m + k + 1..];
+        factors.iter_mut().for_each(|v| *v = v.over(pivot));
+        for column in rest.chunks_exact_mut(m) {
+            let (known, below) = column.split_at_mut(k + 1);
+            subtract(below, known[k], factors);
         }
     }
     singular
+}
+
+/// Where the largest number is: the first of equals. A NaN is the largest only as the first number.
+#[inline(always)]
+fn largest<T: Field>(values: &[T]) -> usize {
+    const LANES: usize = 16;
+    let first = values[0].size();
+    let larger = |most: T::Real, v: T| if v.size() > most { v.size() } else { most };
+    let mut lanes = [first; LANES];
+    let chunks = values.chunks_exact(LANES);
+    let rest = chunks.remainder().iter().fold(first, |most, &v| larger(most, v));
+    for chunk in chunks {
+        for l in 0..LANES {
+            lanes[l] = larger(lanes[l], chunk[l]);
+        }
+    }
+    let most = lanes.into_iter().fold(rest, |most, v| if v > most { v } else { most });
+    let has = |chunk: &&[T]| chunk.iter().fold(false, |found, v| found | (v.size() == most));
+    let before = values.chunks(LANES).take_while(|chunk| !has(chunk)).count() * LANES;
+    values.iter().skip(before).position(|v| v.size() == most).map_or(0, |at| before + at)
 }
 
 /// Swaps `n` elements of two rows, which may be one.
@@ -142,5 +238,31 @@ unsafe fn swap_rows<T>(a: *mut T, row: usize, i: usize, j: usize, n: usize) {
     if i != j {
         // SAFETY: the caller's.
         unsafe { swap(a.add(i * row), a.add(j * row), n) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The pivot is the first of the largest numbers, and a NaN only where it comes first.
+    #[test]
+    fn pivots() {
+        let plain = |values: &[f32]| {
+            (0..values.len()).fold(0, |best, i| if values[i].abs() > values[best].abs() { i } else { best })
+        };
+        for n in [1, 2, 15, 16, 17, 32, 37, 100] {
+            for seed in 0..20u32 {
+                // Few different numbers, so that there are equals.
+                let mut values: Vec<f32> = (0..n as u32)
+                    .map(|i| ((i * 7 + seed * 13) % 11) as f32 * if i % 3 == 0 { -1.0 } else { 1.0 })
+                    .collect();
+                assert_eq!(largest(&values), plain(&values), "{values:?}");
+                values[seed as usize % n] = f32::NAN;
+                assert_eq!(largest(&values), plain(&values), "{values:?}");
+                values[0] = f32::INFINITY;
+                assert_eq!(largest(&values), 0, "{values:?}");
+            }
+        }
     }
 }

@@ -121,7 +121,20 @@ pub(super) fn dot<T: Field>(x: &[T], y: &[T]) -> T {
             sums[l] = sums[l] + x[l].conj() * y[l];
         }
     }
-    sums.into_iter().fold(rest, |sum, lane| sum + lane)
+    total(sums) + rest
+}
+
+/// The sum of lanes, by halves.
+#[inline(always)]
+pub(super) fn total<T: Copy + std::ops::Add<Output = T>, const N: usize>(mut lanes: [T; N]) -> T {
+    let mut half = N / 2;
+    while half > 0 {
+        for l in 0..half {
+            lanes[l] = lanes[l] + lanes[l + half];
+        }
+        half /= 2;
+    }
+    lanes[0]
 }
 
 /// The square root of a sum of squares, if those were neither huge nor tiny: then they have lost nothing.
@@ -156,19 +169,62 @@ fn scaled_norm<T: Field>(values: impl Iterator<Item = T> + Clone) -> T::Real {
     most * values.fold(T::Real::zero(), |sum, v| sum + square(v)).sqrt()
 }
 
-/// Runs `f` compiled for AVX2 and FMA where the processor has them.
-#[inline(always)]
-pub(super) fn wide<R>(f: impl FnOnce() -> R) -> R {
+/// A loop that [`wide`] runs. Its `run` is always inlined: a closure of some size would not be, and stay as it is compiled for
+/// every processor. [`kernel!`] makes one of a function.
+pub(super) trait Kernel<A> {
+    /// What it gives.
+    type Out;
+
+    /// Runs it.
+    fn run(self, args: A) -> Self::Out;
+}
+
+/// `kernel! { [T: Field] Name(x: &mut [T], n: usize) -> bool = function(x, n) }` makes [`Kernel`] `Name` of a function that is
+/// always inlined.
+macro_rules! kernel {
+    ([$($generics:tt)*] $name:ident($($arg:ident: $ty:ty),*) -> $out:ty = $call:expr) => {
+        struct $name;
+
+        impl<$($generics)*> $crate::library::linalg::field::Kernel<($($ty,)*)> for $name {
+            type Out = $out;
+
+            #[inline(always)]
+            fn run(self, ($($arg,)*): ($($ty,)*)) -> $out {
+                $call
+            }
+        }
+    };
+}
+pub(super) use kernel;
+
+/// Runs a kernel compiled for AVX-512, or for AVX2 and FMA, where the processor has them.
+#[inline]
+pub(super) fn wide<A, K: Kernel<A>>(kernel: K, args: A) -> K::Out {
     #[cfg(target_arch = "x86_64")]
     {
+        #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx2,fma")]
+        fn widest<A, K: Kernel<A>>(kernel: K, args: A) -> K::Out {
+            kernel.run(args)
+        }
         #[target_feature(enable = "avx2,fma")]
-        fn inside<R>(f: impl FnOnce() -> R) -> R {
-            f()
+        fn inside<A, K: Kernel<A>>(kernel: K, args: A) -> K::Out {
+            kernel.run(args)
+        }
+        if has_wide_lanes() {
+            // SAFETY: the processor has all of it.
+            return unsafe { widest(kernel, args) };
         }
         if crate::library::dot::has_fma() {
             // SAFETY: the processor has both.
-            return unsafe { inside(f) };
+            return unsafe { inside(kernel, args) };
         }
     }
-    f()
+    kernel.run(args)
+}
+
+/// Whether the processor has AVX-512 for lanes of all kinds.
+#[cfg(target_arch = "x86_64")]
+fn has_wide_lanes() -> bool {
+    use std::arch::is_x86_feature_detected as has;
+    crate::library::dot::has_avx512() && has!("avx512dq") && has!("avx512vl") && crate::library::dot::has_fma()
 }

@@ -8,7 +8,8 @@ use std::ops::Range;
 
 use rustfft::num_traits::{Float, One, Zero};
 
-use super::field::{Field, dot, length, norm, subtract, wide};
+use super::factor::{from_columns, into_columns};
+use super::field::{Field, dot, kernel, length, norm, subtract, total, wide};
 use super::product::{Operand, Sign, accumulate};
 use crate::step::Scratch;
 
@@ -28,7 +29,11 @@ pub(super) fn reflector<T: Field>(a: &mut [T], alpha: usize, tail: usize, row: u
     let size = norm([head, T::real(length)].into_iter());
     let beta = if head.re().is_sign_negative() { size } else { -size };
     let scale = T::one() / (head - T::real(beta));
-    (0..count).for_each(|i| a[at(i)] = a[at(i)] * scale);
+    if row == 1 {
+        a[tail..tail + count].iter_mut().for_each(|v| *v = *v * scale);
+    } else {
+        (0..count).for_each(|i| a[at(i)] = a[at(i)] * scale);
+    }
     a[alpha] = T::real(beta);
     T::new((beta - head.re()) / beta, -head.im() / beta)
 }
@@ -49,6 +54,11 @@ fn reflect<T: Field>(a: &mut [T], n: usize, v: &[T], tau: T, k: usize, (from, to
     }
 }
 
+kernel! {
+    [T: Field] Reflect(a: &mut [T], n: usize, v: &[T], tau: T, at: (usize, (usize, usize)), sums: &mut [T]) -> () =
+        reflect(a, n, v, tau, at.0, at.1, sums)
+}
+
 /// The reflector stored in column `k` below row `k + below`, from there on.
 fn stored<T: Field>(a: &[T], m: usize, n: usize, k: usize, below: usize) -> Vec<T> {
     let first = k + below;
@@ -60,26 +70,88 @@ pub(super) fn qr<T: Field>(a: &mut [T], [m, n]: [usize; 2], taus: &mut [T], scra
     let least = m.min(n);
     for k in (0..least).step_by(BLOCK) {
         let width = BLOCK.min(least - k);
-        qr_panel(a, [m, n], k, taus);
+        qr_panel(a, [m, n], k, taus, scratch);
         if k + width < n {
-            let block = Reflectors::new(a, [m, n], k, &taus[k..k + width]);
-            block.apply(a, n, (k + width, n), Adjoint::Yes, scratch);
+            // SAFETY: the panel, and the columns after it.
+            unsafe {
+                let triangle = triangle(a.as_ptr(), [m, n], k, &taus[k..k + width], scratch);
+                follow(a.as_mut_ptr(), [m, n], k, &triangle, (k + width, n), scratch);
+            }
         }
     }
 }
 
-/// Factors the columns of the panel from `k` on.
-pub(super) fn qr_panel<T: Field>(a: &mut [T], [m, n]: [usize; 2], k: usize, taus: &mut [T]) {
-    let width = BLOCK.min(m.min(n) - k);
-    let mut sums = vec![T::zero(); width];
-    for j in k..k + width {
-        taus[j] = reflector(a, j * n + j, (j + 1) * n + j, n, m - j - 1);
-        let v = stored(a, m, n, j, 0);
-        wide(|| reflect(a, n, &v, taus[j].conj(), j, (j + 1, k + width), &mut sums));
+/// Factors the columns of the panel from `k` on, in a copy whose columns are contiguous.
+pub(super) fn qr_panel<T: Field>(a: &mut [T], [m, n]: [usize; 2], k: usize, taus: &mut [T], scratch: &mut Scratch) {
+    let size = [m - k, BLOCK.min(m.min(n) - k)];
+    let memory = scratch.get(size[0] * size[1] * size_of::<T>()).cast::<T>();
+    let panel = a[k * n + k..].as_mut_ptr();
+    // SAFETY: rows of the panel; as many elements of the scratch memory.
+    unsafe {
+        let columns = std::slice::from_raw_parts_mut(memory, size[0] * size[1]);
+        into_columns(panel, n, size, columns);
+        wide(QrColumns, (&mut *columns, size[0], &mut taus[k..k + size[1]]));
+        from_columns(columns, panel, n, size);
     }
 }
 
-/// Applies the reflectors of the panel from `k` on to columns `from..to` of `a`.
+kernel! {
+    [T: Field] QrColumns(columns: &mut [T], m: usize, taus: &mut [T]) -> () = qr_columns(columns, m, taus)
+}
+
+/// Columns that a reflector is applied to at a time.
+const SOME: usize = 4;
+
+/// Factors a matrix of `m` rows that is given by its columns, one after the other: as many as there are `taus`.
+#[inline(always)]
+fn qr_columns<T: Field>(columns: &mut [T], m: usize, taus: &mut [T]) {
+    for (j, tau) in taus.iter_mut().enumerate() {
+        let (known, rest) = columns.split_at_mut((j + 1) * m);
+        let column = &mut known[j * m..];
+        *tau = reflector(column, j, j + 1, 1, m - j - 1);
+        if *tau == T::zero() {
+            continue;
+        }
+        let head = std::mem::replace(&mut column[j], T::one());
+        let (v, factor) = (&column[j..], tau.conj());
+        let mut groups = rest.chunks_exact_mut(SOME * m);
+        for group in &mut groups {
+            let sums = dots::<T, SOME>(v, std::array::from_fn(|c| &group[c * m + j..(c + 1) * m]));
+            for (sum, other) in sums.into_iter().zip(group.chunks_exact_mut(m)) {
+                subtract(&mut other[j..], factor * sum, v);
+            }
+        }
+        for other in groups.into_remainder().chunks_exact_mut(m) {
+            let sum = dot(v, &other[j..]);
+            subtract(&mut other[j..], factor * sum, v);
+        }
+        column[j] = head;
+    }
+}
+
+/// `Σ conj(v) y` for each of several `y`.
+#[inline(always)]
+fn dots<T: Field, const N: usize>(v: &[T], ys: [&[T]; N]) -> [T; N] {
+    const LANES: usize = 16;
+    let mut sums = [[T::zero(); LANES]; N];
+    let full = v.len() / LANES * LANES;
+    let ys = ys.map(|y| &y[..v.len()]);
+    for i in (0..full).step_by(LANES) {
+        let v = &v[i..i + LANES];
+        for (sums, y) in sums.iter_mut().zip(ys) {
+            let y = &y[i..i + LANES];
+            for l in 0..LANES {
+                sums[l] = sums[l] + v[l].conj() * y[l];
+            }
+        }
+    }
+    std::array::from_fn(|c| {
+        let rest = v[full..].iter().zip(&ys[c][full..]).fold(T::zero(), |sum, (v, &y)| sum + v.conj() * y);
+        total(sums[c]) + rest
+    })
+}
+
+/// Applies the adjoint of the reflectors of the panel from `k` on, with their [`triangle`], to columns `from..to` of `a`.
 ///
 /// # Safety
 /// `a` is valid for `m × n` elements, and nothing else uses these columns meanwhile or writes the panel.
@@ -87,19 +159,15 @@ pub(super) unsafe fn follow<T: Field>(
     a: *mut T,
     [m, n]: [usize; 2],
     k: usize,
-    taus: &[T],
+    triangle: &[T],
     (from, to): (usize, usize),
-    adjoint: Adjoint,
     scratch: &mut Scratch,
 ) {
-    if from >= to {
-        return;
+    // SAFETY: the caller's.
+    unsafe {
+        let block = Reflectors::new(a, [m, n], k, BLOCK.min(m.min(n) - k), triangle);
+        block.apply_to(a.add(k * n + from), n, to - from, Adjoint::Yes, scratch)
     }
-    // SAFETY: the caller's.
-    let element = |i: usize, j: usize| unsafe { *a.add(i * n + j) };
-    let block = Reflectors::of(element, m, k, taus);
-    // SAFETY: the caller's.
-    unsafe { block.apply_to(a.add(k * n + from), n, to - from, adjoint, scratch) }
 }
 
 /// Whether the conjugate transpose is meant.
@@ -109,59 +177,96 @@ pub(super) enum Adjoint {
     Yes,
 }
 
-/// A product of neighboring reflectors as `I - V T V*`, with `V` from row `first` on.
-struct Reflectors<T> {
-    v: Vec<T>,
-    t: Vec<T>,
-    first: usize,
+/// A product of `width` neighboring reflectors as `I - V T V*`. The first rows of `V`, a unit lower triangle, are a copy; the
+/// others are read where they stand.
+struct Reflectors<'a, T> {
+    head: Vec<T>,
+    tail: Operand<T>,
+    /// `T`, if it is known.
+    triangle: &'a [T],
+    /// Rows of `V`, and of these how many are in `head`.
     rows: usize,
+    in_head: usize,
     width: usize,
 }
 
-impl<T: Field> Reflectors<T> {
-    /// The reflectors in the columns of `a` from `first` on.
-    fn new(a: &[T], [m, n]: [usize; 2], first: usize, taus: &[T]) -> Reflectors<T> {
-        Reflectors::of(|i, j| a[i * n + j], m, first, taus)
+/// The factor `T` of the reflectors in the columns of the `m × n` matrix `a` from `first` on.
+///
+/// # Safety
+/// `a` is valid.
+pub(super) unsafe fn triangle<T: Field>(
+    a: *const T,
+    size: [usize; 2],
+    first: usize,
+    taus: &[T],
+    scratch: &mut Scratch,
+) -> Vec<T> {
+    let k = taus.len();
+    let mut gram = vec![T::zero(); k * k];
+    // SAFETY: the caller's; matrices of order `k`.
+    unsafe {
+        let Reflectors { head, tail, rows, in_head, .. } = Reflectors::new(a, size, first, k, &[]);
+        let (to, head) = ((gram.as_mut_ptr(), k as isize), Operand::rows(head.as_ptr(), k));
+        accumulate(to, Sign::Plus, head.adjoint(), head, [k, k, in_head], scratch);
+        accumulate(to, Sign::Plus, tail.adjoint(), tail, [k, k, rows - in_head], scratch);
     }
-
-    /// The same by a function of row and column.
-    fn of(element: impl Fn(usize, usize) -> T, m: usize, first: usize, taus: &[T]) -> Reflectors<T> {
-        let (rows, width) = (m - first, taus.len());
-        let v: Vec<T> = (0..rows * width)
-            .map(|at| match (at / width, at % width) {
-                (i, j) if i == j => T::one(),
-                (i, j) if i > j => element(first + i, first + j),
-                _ => T::zero(),
-            })
-            .collect();
-        // T of one more reflector: a column of -tau T V* v above tau.
-        let mut t = vec![T::zero(); width * width];
-        for j in 0..width {
-            let mut dots = vec![T::zero(); j];
-            wide(|| {
-                for i in j..rows {
-                    let row = &v[i * width..(i + 1) * width];
-                    dots.iter_mut().zip(row).for_each(|(dot, x)| *dot = *dot + x.conj() * row[j]);
-                }
-            });
-            for i in 0..j {
-                let sum = (i..j).fold(T::zero(), |sum, k| sum + t[i * width + k] * dots[k]);
-                t[i * width + j] = -taus[j] * sum;
-            }
-            t[j * width + j] = taus[j];
+    // That of one more reflector: a column of -tau T V* v above tau.
+    let mut t = vec![T::zero(); k * k];
+    for j in 0..k {
+        for i in 0..j {
+            let sum = (i..j).fold(T::zero(), |sum, p| sum + t[i * k + p] * gram[p * k + j]);
+            t[i * k + j] = -taus[j] * sum;
         }
-        Reflectors { v, t, first, rows, width }
+        t[j * k + j] = taus[j];
     }
+    t
+}
 
-    /// Applies the product (or its adjoint) to columns `from..to` of `c`, which has rows of `n`.
-    fn apply(&self, c: &mut [T], n: usize, (from, to): (usize, usize), adjoint: Adjoint, scratch: &mut Scratch) {
-        if from < to && self.rows > 0 {
-            // SAFETY: `c` has rows of `n` elements up to the last of `v`.
-            unsafe { self.apply_to(c[self.first * n + from..].as_mut_ptr(), n, to - from, adjoint, scratch) }
+/// The elements of the triangles of all blocks of so many reflectors, each in a place for the largest.
+pub(super) fn triangles_len(reflectors: usize) -> usize {
+    reflectors.div_ceil(BLOCK) * BLOCK * BLOCK
+}
+
+/// Writes the [`triangle`] of block `block` of the reflectors in `a` to its place among all of them.
+///
+/// # Safety
+/// `a` is valid, and nothing else uses that place.
+pub(super) unsafe fn put_triangle<T: Field>(
+    a: *const T,
+    size: [usize; 2],
+    taus: &[T],
+    block: usize,
+    triangles: *mut T,
+    scratch: &mut Scratch,
+) {
+    let k = block * BLOCK;
+    let width = BLOCK.min(taus.len() - k);
+    // SAFETY: the caller's.
+    unsafe {
+        let found = triangle(a, size, k, &taus[k..k + width], scratch);
+        std::ptr::copy_nonoverlapping(found.as_ptr(), triangles.add(k * BLOCK), found.len());
+    }
+}
+
+impl<'a, T: Field> Reflectors<'a, T> {
+    /// The `width` reflectors in the columns of the `m × n` matrix `a` from `first` on.
+    ///
+    /// # Safety
+    /// `a` is valid, and these columns stay as they are while the value is used.
+    unsafe fn new(a: *const T, [m, n]: [usize; 2], first: usize, width: usize, triangle: &'a [T]) -> Reflectors<'a, T> {
+        let rows = m - first;
+        let in_head = rows.min(width);
+        let panel = Operand::rows(a, n).from(first, first);
+        let mut head = vec![T::zero(); width * width];
+        for i in 0..in_head {
+            // SAFETY: the caller's.
+            (0..i).for_each(|j| head[i * width + j] = unsafe { panel.get(i, j) });
+            head[i * width + i] = T::one();
         }
+        Reflectors { head, tail: panel.from(in_head, 0), triangle, rows, in_head, width }
     }
 
-    /// The same to so many columns from `target` on, which is in the first row of `v`.
+    /// Applies the product (or its adjoint) to so many columns from `target` on, which is in the first row of `V`.
     ///
     /// # Safety
     /// They are valid, and nothing else uses them meanwhile.
@@ -169,31 +274,35 @@ impl<T: Field> Reflectors<T> {
         let k = self.width;
         let mut dots = vec![T::zero(); k * columns];
         let mut factors = vec![T::zero(); k * columns];
-        let v = Operand::rows(self.v.as_ptr(), k);
+        let below = self.rows - self.in_head;
         // SAFETY: the caller's; the others are of these sizes.
         unsafe {
+            let (head, rest) = (Operand::rows(self.head.as_ptr(), k), target.add(self.in_head * n));
+            let to = (dots.as_mut_ptr(), columns as isize);
             let source = Operand::rows(target.cast_const(), n);
-            let dots = (dots.as_mut_ptr(), columns as isize);
-            accumulate(dots, Sign::Plus, v.adjoint(), source, [k, columns, self.rows], scratch);
-            let t = Operand::rows(self.t.as_ptr(), k);
+            accumulate(to, Sign::Plus, head.adjoint(), source, [k, columns, self.in_head], scratch);
+            let source = source.from(self.in_head, 0);
+            accumulate(to, Sign::Plus, self.tail.adjoint(), source, [k, columns, below], scratch);
+            let t = Operand::rows(self.triangle.as_ptr(), k);
             let t = if adjoint == Adjoint::Yes { t.adjoint() } else { t };
-            let factors = (factors.as_mut_ptr(), columns as isize);
-            let source = Operand::rows(dots.0.cast_const(), columns);
-            accumulate(factors, Sign::Plus, t, source, [k, columns, k], scratch);
-            let source = Operand::rows(factors.0.cast_const(), columns);
-            accumulate((target, n as isize), Sign::Minus, v, source, [self.rows, columns, k], scratch);
+            let to = (factors.as_mut_ptr(), columns as isize);
+            accumulate(to, Sign::Plus, t, Operand::rows(dots.as_ptr(), columns), [k, columns, k], scratch);
+            let source = Operand::rows(factors.as_ptr(), columns);
+            accumulate((target, n as isize), Sign::Minus, head, source, [self.in_head, columns, k], scratch);
+            accumulate((rest, n as isize), Sign::Minus, self.tail, source, [below, columns, k], scratch);
         }
     }
 }
 
-/// Columns `columns` of the `n` columns of `Q = H₀ H₁ ...` from the reflectors that [`qr`] leaves in `a`.
+/// Columns `columns` of the `n` columns of `Q = H₀ H₁ ...` from so many reflectors that [`qr`] leaves in `a`, with the triangles
+/// of all their blocks.
 ///
 /// # Safety
 /// `out` is valid for `m × n` elements, and nothing else uses these columns meanwhile.
 pub(super) unsafe fn product<T: Field>(
     a: &[T],
     [m, n]: [usize; 2],
-    taus: &[T],
+    (reflectors, triangles): (usize, &[T]),
     out: *mut T,
     columns: Range<usize>,
     scratch: &mut Scratch,
@@ -201,16 +310,18 @@ pub(super) unsafe fn product<T: Field>(
     // SAFETY: in the whole function: the caller's.
     unsafe {
         for i in 0..m {
-            for j in columns.clone() {
-                *out.add(i * n + j) = if i == j { T::one() } else { T::zero() };
+            let row = std::slice::from_raw_parts_mut(out.add(i * n + columns.start), columns.len());
+            row.fill(T::zero());
+            if columns.contains(&i) {
+                row[i - columns.start] = T::one();
             }
         }
-        for k in (0..taus.len()).step_by(BLOCK).rev() {
-            let width = BLOCK.min(taus.len() - k);
+        for k in (0..reflectors).step_by(BLOCK).rev() {
             // Columns before the reflectors are not changed by them.
             let first = columns.start.max(k);
             if first < columns.end {
-                let block = Reflectors::new(a, [m, n], k, &taus[k..k + width]);
+                let width = BLOCK.min(reflectors - k);
+                let block = Reflectors::new(a.as_ptr(), [m, n], k, width, &triangles[k * BLOCK..]);
                 block.apply_to(out.add(k * n + first), n, columns.end - first, Adjoint::No, scratch);
             }
         }
@@ -249,10 +360,13 @@ pub(super) unsafe fn multiply_columns<T: Field>(
     }
     for k in blocks {
         let width = BLOCK.min(taus.len() - k);
-        let block = Reflectors::new(a, [m, n], k, &taus[k..k + width]);
         if columns > 0 && m > k {
-            // SAFETY: the caller's.
-            unsafe { block.apply_to(c.add(k * row), row, columns, adjoint, scratch) }
+            // SAFETY: the caller's; the reflectors are in `a`.
+            unsafe {
+                let triangle = triangle(a.as_ptr(), [m, n], k, &taus[k..k + width], scratch);
+                let block = Reflectors::new(a.as_ptr(), [m, n], k, width, &triangle);
+                block.apply_to(c.add(k * row), row, columns, adjoint, scratch)
+            }
         }
     }
 }
@@ -283,7 +397,7 @@ pub(super) fn pivoted_qr<T: Field>(a: &mut [T], [m, n]: [usize; 2], order: &mut 
         }
         taus[k] = reflector(a, k * n + k, (k + 1) * n + k, n, m - k - 1);
         let v = stored(a, m, n, k, 0);
-        wide(|| reflect(a, n, &v, taus[k].conj(), k, (k + 1, n), &mut sums));
+        wide(Reflect, (&mut *a, n, &v[..], taus[k].conj(), (k, (k + 1, n)), &mut sums[..]));
         // Lengths go down by what the new row has; they are computed again when too many digits have cancelled.
         for j in k + 1..n {
             if lengths[j].is_zero() {
@@ -307,30 +421,41 @@ pub(super) fn hessenberg<T: Field>(a: &mut [T], n: usize, taus: &mut [T]) {
     for k in 0..n.saturating_sub(1) {
         taus[k] = reflector(a, (k + 1) * n + k, (k + 2) * n + k, n, n - k - 2);
         let v = stored(a, n, n, k, 1);
-        wide(|| {
-            let conjugate: Vec<T> = v.iter().map(|v| v.conj()).collect();
-            for row in a.chunks_exact_mut(n) {
-                let row = &mut row[k + 1..];
-                let factor = dot(&conjugate, row) * taus[k];
-                subtract(row, factor, &conjugate);
-            }
-            reflect(a, n, &v, taus[k].conj(), k + 1, (k + 1, n), &mut sums);
-        });
+        wide(HessenbergColumn, (&mut *a, n, k, &v[..], taus[k], &mut sums[..]));
     }
 }
 
-/// The Schur form of `a` in place, and its vectors in `z`; whether it was found.
+kernel! {
+    [T: Field] HessenbergColumn(a: &mut [T], n: usize, k: usize, v: &[T], tau: T, sums: &mut [T]) -> () =
+        hessenberg_column(a, n, k, v, tau, sums)
+}
+
+/// Applies the reflector of column `k` from both sides.
+#[inline(always)]
+fn hessenberg_column<T: Field>(a: &mut [T], n: usize, k: usize, v: &[T], tau: T, sums: &mut [T]) {
+    let conjugate: Vec<T> = v.iter().map(|v| v.conj()).collect();
+    for row in a.chunks_exact_mut(n) {
+        let row = &mut row[k + 1..];
+        let factor = dot(&conjugate, row) * tau;
+        subtract(row, factor, &conjugate);
+    }
+    reflect(a, n, v, tau.conj(), k + 1, (k + 1, n), sums);
+}
+
+/// The Schur form of `a` in place, and its vectors in `z`; whether it was found. If `z` is empty, only the blocks on the
+/// diagonal of `a` are those of the Schur form.
 pub(super) fn schur<T: Field>(a: &mut [T], z: &mut [T], n: usize, scratch: &mut Scratch) -> bool {
     z.fill(T::zero());
-    (0..n).for_each(|i| z[i * n + i] = T::one());
+    (0..n.min(z.len())).for_each(|i| z[i * n + i] = T::one());
     if n < 2 {
         return true;
     }
     let mut taus = vec![T::zero(); n - 1];
     hessenberg(a, n, &mut taus);
-    let m = n - 1;
-    let below = super::eigen::below_first_row(a, n);
-    multiply(&below, [m, m], &taus, &mut z[n..], n, Adjoint::No, scratch);
+    if !z.is_empty() {
+        let below = super::eigen::below_first_row(a, n);
+        multiply(&below, [n - 1; 2], &taus, &mut z[n..], n, Adjoint::No, scratch);
+    }
     for i in 2..n {
         a[i * n..i * n + i - 1].fill(T::zero());
     }

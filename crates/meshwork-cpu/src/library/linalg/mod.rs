@@ -225,6 +225,10 @@ where
         }
         "geqrf" | "Qr" if fits("x2 x2 x1") => stack(cx, op, batch, reflect(Reflect::Qr)),
         "orgqr" | "ungqr" | "ProductOfElementaryHouseholderReflectors" if fits("x2 x1 x2") => {
+            let reflectors = cx.shape(data.operands()[1]).1[batch] as usize;
+            if is_large && reflectors > 0 {
+                return blocks::product::<T>(cx, op, size, reflectors);
+            }
             stack(cx, op, batch, reflect(Reflect::Product))
         }
         "ormqr" | "unmqr" if fits("x2 x1 x2 x2") => {
@@ -264,7 +268,9 @@ where
             stack(cx, op, batch, eigen::Singular { size, vectors, of })
         }
         "geev" if fits("x2 x1 c2 c2 i0") || fits("x2 x1 x1 c2 c2 i0") => {
-            let (left, right) = (is("compute_left", 'V'), is("compute_right", 'V'));
+            let first = data.results().len() - 3;
+            let is_used = |i: usize| !cx.module.value(data.results()[first + i]).uses().is_empty();
+            let (left, right) = (is("compute_left", 'V') && is_used(0), is("compute_right", 'V') && is_used(1));
             stack(cx, op, batch, General { n: size[1], left, right, of })
         }
         _ => Ok(false),

@@ -6,7 +6,7 @@
 
 use rustfft::num_traits::One;
 
-use super::field::{Field, dot, subtract, wide};
+use super::field::{Field, dot, kernel, subtract, total, wide};
 use super::householder::reflector;
 use super::product::{Operand, Sign, accumulate, subtract_lower};
 use crate::step::Scratch;
@@ -17,15 +17,39 @@ const PANEL: usize = 32;
 /// Order up to which reflectors are applied one by one.
 const BASE: usize = 96;
 
-/// Numbers that are summed side by side.
+/// Numbers that are summed side by side: those of 64 bytes if they are real, and never fewer than 8.
 const LANES: usize = 8;
+const SHORT_LANES: usize = 16;
+
+/// Two diagonals, or the factors of two kinds of reflectors.
+type Pair<'a, R> = (&'a mut [R], &'a mut [R]);
+
+kernel! {
+    [T: Field] TridiagonalPanel(a: &mut [T], n: usize, k: usize, ends: Pair<'_, T::Real>, taus: &mut [T]) -> Vec<T> =
+        tridiagonal_panel(a, n, k, ends, taus)
+}
+
+kernel! {
+    [T: Field] TridiagonalRest(a: &mut [T], n: usize, k: usize, ends: Pair<'_, T::Real>, taus: &mut [T]) -> () =
+        tridiagonal_rest(a, n, k, ends, taus)
+}
+
+kernel! {
+    [T: Field] BidiagonalPanel(a: &mut [T], size: [usize; 2], k: usize, ends: Pair<'_, T::Real>, taus: Pair<'_, T>) -> [Vec<T>; 2] =
+        bidiagonal_panel(a, size, k, ends, taus)
+}
+
+kernel! {
+    [T: Field] BidiagonalRest(a: &mut [T], size: [usize; 2], k: usize, ends: Pair<'_, T::Real>, taus: Pair<'_, T>) -> () =
+        bidiagonal_rest(a, size, k, ends, taus)
+}
 
 /// `y = A v` for the Hermitian `A` whose lower triangle has rows `row` apart.
 #[inline(always)]
 fn lower_times<T: Field>(a: &[T], row: usize, v: &[T], y: &mut [T]) {
     /// Adds what `ROWS` rows from `i` on contribute.
     #[inline(always)]
-    fn some<T: Field, const ROWS: usize>(a: &[T], row: usize, v: &[T], y: &mut [T], i: usize) {
+    fn some<T: Field, const ROWS: usize, const LANES: usize>(a: &[T], row: usize, v: &[T], y: &mut [T], i: usize) {
         let rows: [&[T]; ROWS] = std::array::from_fn(|r| &a[(i + r) * row..(i + r) * row + i + r + 1]);
         let mut sums = [[T::zero(); LANES]; ROWS];
         let full = i / LANES * LANES;
@@ -51,16 +75,15 @@ fn lower_times<T: Field>(a: &[T], row: usize, v: &[T], y: &mut [T]) {
     y.fill(T::zero());
     let fours = v.len() / 4 * 4;
     for i in (0..fours).step_by(4) {
-        some::<T, 4>(a, row, v, y, i);
+        if size_of::<T>() == 4 {
+            some::<T, 4, SHORT_LANES>(a, row, v, y, i);
+        } else {
+            some::<T, 4, LANES>(a, row, v, y, i);
+        }
     }
     for i in fours..v.len() {
-        some::<T, 1>(a, row, v, y, i);
+        some::<T, 1, LANES>(a, row, v, y, i);
     }
-}
-
-#[inline(always)]
-fn total<T: Field>(lanes: [T; LANES]) -> T {
-    lanes.into_iter().fold(T::zero(), |sum, lane| sum + lane)
 }
 
 /// `y = A* v` for rows of `A` that are `row` apart.
@@ -89,10 +112,10 @@ fn subtract_conjugate<T: Field>(y: &mut [T], factor: T, x: &[T]) {
 /// `y = A u` for rows of `A` that are `row` apart.
 #[inline(always)]
 fn times<T: Field>(a: &[T], row: usize, u: &[T], y: &mut [T]) {
-    let fours = y.len() / 4 * 4;
-    let full = u.len() / LANES * LANES;
-    for i in (0..fours).step_by(4) {
-        let rows: [&[T]; 4] = std::array::from_fn(|r| &a[(i + r) * row..(i + r) * row + u.len()]);
+    /// What four rows give.
+    #[inline(always)]
+    fn some<T: Field, const LANES: usize>(rows: [&[T]; 4], u: &[T]) -> [T; 4] {
+        let full = u.len() / LANES * LANES;
         let mut sums = [[T::zero(); LANES]; 4];
         for c in (0..full).step_by(LANES) {
             let u_c = &u[c..c + LANES];
@@ -103,9 +126,13 @@ fn times<T: Field>(a: &[T], row: usize, u: &[T], y: &mut [T]) {
                 }
             }
         }
-        for r in 0..4 {
-            y[i + r] = (full..u.len()).fold(total(sums[r]), |sum, c| sum + rows[r][c] * u[c]);
-        }
+        std::array::from_fn(|r| (full..u.len()).fold(total(sums[r]), |sum, c| sum + rows[r][c] * u[c]))
+    }
+    let fours = y.len() / 4 * 4;
+    for i in (0..fours).step_by(4) {
+        let rows: [&[T]; 4] = std::array::from_fn(|r| &a[(i + r) * row..(i + r) * row + u.len()]);
+        let found = if size_of::<T>() == 4 { some::<T, SHORT_LANES>(rows, u) } else { some::<T, LANES>(rows, u) };
+        y[i..i + 4].copy_from_slice(&found);
     }
     for i in fours..y.len() {
         y[i] = a[i * row..i * row + u.len()].iter().zip(u).fold(T::zero(), |sum, (&a, &u)| sum + a * u);
@@ -125,7 +152,7 @@ pub(super) fn tridiagonal<T: Field>(
     let mut k = 0;
     while n - k > BASE {
         let ends = (&mut diagonal[k..k + PANEL], &mut beside[k..k + PANEL]);
-        let panel = wide(|| tridiagonal_panel(a, n, k, ends, &mut taus[k..k + PANEL]));
+        let panel = wide(TridiagonalPanel, (&mut *a, n, k, ends, &mut taus[k..k + PANEL]));
         // A - V W* - W V*, for V, W and V again in the panel's rows.
         let (m, done) = (n - k, PANEL);
         let left = Operand { at: panel.as_ptr(), row: 1, column: m as isize, conj: false };
@@ -138,7 +165,7 @@ pub(super) fn tridiagonal<T: Field>(
         }
         k += PANEL;
     }
-    wide(|| tridiagonal_rest(a, n, k, (diagonal, beside), taus));
+    wide(TridiagonalRest, (a, n, k, (diagonal, beside), taus));
 }
 
 /// Reduces the panel of columns from `k` on. Gives `V`, `W` and `V` again, as rows of `n - k` elements: `A - V W* - W V*` is
@@ -237,7 +264,7 @@ pub(super) fn bidiagonal<T: Field>(
     while n - k > BASE {
         let ends = (&mut diagonal[k..k + PANEL], &mut beside[k..k + PANEL]);
         let taus = (&mut left_taus[k..k + PANEL], &mut right_taus[k..k + PANEL]);
-        let [tall, wide_ones] = wide(|| bidiagonal_panel(a, [m, n], k, ends, taus));
+        let [tall, wide_ones] = wide(BidiagonalPanel, (&mut *a, [m, n], k, ends, taus));
         // A - V Y* - X U*, for V and X in the rows of the first and Y and U in those of the second.
         let (rows, columns) = (m - k, n - k);
         let left = Operand { at: tall.as_ptr(), row: 1, column: rows as isize, conj: false }.from(PANEL, 0);
@@ -249,7 +276,7 @@ pub(super) fn bidiagonal<T: Field>(
             accumulate(to, Sign::Minus, left, right, [m - k, n - k, 2 * PANEL], scratch);
         }
     }
-    wide(|| bidiagonal_rest(a, [m, n], k, (diagonal, beside), (left_taus, right_taus)));
+    wide(BidiagonalRest, (a, [m, n], k, (diagonal, beside), (left_taus, right_taus)));
 }
 
 /// Reduces the panel of columns and rows from `k` on. Gives `V` and `X` as rows of `m - k` elements and `Y` and `U` as rows of

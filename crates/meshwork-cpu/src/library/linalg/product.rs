@@ -30,6 +30,11 @@ impl<T: Field> Operand<T> {
         Operand { conj: !self.conj, ..self.transposed() }
     }
 
+    /// Whether its elements are read as they are stored: real numbers always are.
+    fn is_plain(self) -> bool {
+        !self.conj || !T::ELEM.is_complex()
+    }
+
     /// The matrix from row `i` and column `j` on.
     pub(super) fn from(self, i: usize, j: usize) -> Operand<T> {
         Operand { at: self.at.wrapping_offset(i as isize * self.row + j as isize * self.column), ..self }
@@ -77,56 +82,37 @@ pub(super) unsafe fn accumulate<T: Field>(
     let (height, width) = (tile.rows, tile.columns);
     let depth = k.min(DEPTH);
     let columns = n.min(COLUMNS).next_multiple_of(width);
-    let memory = scratch.panels((m.next_multiple_of(height) + columns) * depth * size_of::<T>()).cast::<T>();
+    // Rows that meet few columns are not worth a copy.
+    let is_in_place = n <= 2 * width && a.is_plain() && (a.column == 1 || a.row == 1);
+    let packed_rows = if is_in_place { 0 } else { m.next_multiple_of(height) };
+    let memory = scratch.panels((packed_rows + columns) * depth * size_of::<T>()).cast::<T>();
     // SAFETY: in the whole function: elements of the three matrices and of the scratch memory.
     unsafe {
-        let (packed_a, packed_b) = (memory, memory.add(m.next_multiple_of(height) * depth));
+        let (packed_a, packed_b) = (memory, memory.add(packed_rows * depth));
         for k0 in (0..k).step_by(DEPTH) {
             let depth = DEPTH.min(k - k0);
-            for i0 in (0..m).step_by(height) {
-                let rows = height.min(m - i0);
-                let to = packed_a.add(i0 * depth);
-                let put = |i: usize, p: usize| {
-                    let value = a.get(i0 + i, k0 + p);
-                    *to.add(p * rows + i) = if sign == Sign::Minus { -value } else { value };
-                };
-                // Along memory, whichever way the matrix lies.
-                if a.row == 1 {
-                    (0..depth).for_each(|p| (0..rows).for_each(|i| put(i, p)));
-                } else {
-                    (0..rows).for_each(|i| (0..depth).for_each(|p| put(i, p)));
-                }
+            if !is_in_place {
+                pack_rows(packed_a, a.from(0, k0), [m, depth], height);
             }
             for j0 in (0..n).step_by(COLUMNS) {
                 let wide = COLUMNS.min(n - j0);
                 for j in (0..wide).step_by(width) {
                     let have = width.min(wide - j);
-                    let to = packed_b.add(j * depth);
-                    let put = |p: usize, w: usize| *to.add(p * width + w) = b.get(k0 + p, j0 + j + w);
-                    if b.column == 1 && !b.conj {
-                        for p in 0..depth {
-                            let from = b.from(k0 + p, j0 + j).at;
-                            std::ptr::copy_nonoverlapping(from, to.add(p * width), have);
-                        }
-                    } else if b.column == 1 {
-                        (0..depth).for_each(|p| (0..have).for_each(|w| put(p, w)));
-                    } else {
-                        (0..have).for_each(|w| (0..depth).for_each(|p| put(p, w)));
-                    }
-                    if have < width {
-                        for p in 0..depth {
-                            (have..width).for_each(|w| *to.add(p * width + w) = T::zero());
-                        }
-                    }
+                    pack_columns(packed_b.add(j * depth), sign, b.from(k0, j0 + j), [depth, have], width);
                 }
                 for j in (0..wide).step_by(width) {
                     for i0 in (0..m).step_by(height) {
                         let rows = height.min(m - i0);
+                        let (a, a_row, a_step) = if is_in_place {
+                            (a.from(i0, k0).at, a.row, a.column)
+                        } else {
+                            (packed_a.add(i0 * depth).cast_const(), 1, rows as isize)
+                        };
                         T::micro(&Micro {
                             depth,
-                            a: packed_a.add(i0 * depth),
-                            a_row: 1,
-                            a_step: rows as isize,
+                            a,
+                            a_row,
+                            a_step,
                             b: packed_b.add(j * depth),
                             b_step: width as isize,
                             c: c.offset(i0 as isize * c_row).add(j0 + j),
@@ -139,6 +125,61 @@ pub(super) unsafe fn accumulate<T: Field>(
                         });
                     }
                 }
+            }
+        }
+    }
+}
+
+/// Copies `m` rows of `A` so that those of a tile of `height` rows are side by side.
+///
+/// # Safety
+/// All elements are valid.
+unsafe fn pack_rows<T: Field>(to: *mut T, a: Operand<T>, [m, depth]: [usize; 2], height: usize) {
+    for i0 in (0..m).step_by(height) {
+        let rows = height.min(m - i0);
+        // SAFETY: the caller's.
+        unsafe {
+            let to = to.add(i0 * depth);
+            let put = |i: usize, p: usize| *to.add(p * rows + i) = a.get(i0 + i, p);
+            // Along memory, whichever way the matrix lies.
+            if a.row == 1 {
+                (0..depth).for_each(|p| (0..rows).for_each(|i| put(i, p)));
+            } else {
+                (0..rows).for_each(|i| (0..depth).for_each(|p| put(i, p)));
+            }
+        }
+    }
+}
+
+/// Copies `have` columns of `B` or `-B` as rows of `width` elements, the last of them zero.
+///
+/// # Safety
+/// All elements are valid.
+unsafe fn pack_columns<T: Field>(to: *mut T, sign: Sign, b: Operand<T>, [depth, have]: [usize; 2], width: usize) {
+    // SAFETY: the caller's, in the whole function.
+    unsafe {
+        if b.column == 1 && b.is_plain() {
+            for p in 0..depth {
+                let (from, to) = (b.from(p, 0).at, to.add(p * width));
+                match sign {
+                    Sign::Plus => std::ptr::copy_nonoverlapping(from, to, have),
+                    Sign::Minus => (0..have).for_each(|w| *to.add(w) = -*from.add(w)),
+                }
+            }
+        } else {
+            let put = |p: usize, w: usize| {
+                let value = b.get(p, w);
+                *to.add(p * width + w) = if sign == Sign::Minus { -value } else { value };
+            };
+            if b.column == 1 {
+                (0..depth).for_each(|p| (0..have).for_each(|w| put(p, w)));
+            } else {
+                (0..have).for_each(|w| (0..depth).for_each(|p| put(p, w)));
+            }
+        }
+        if have < width {
+            for p in 0..depth {
+                (have..width).for_each(|w| *to.add(p * width + w) = T::zero());
             }
         }
     }

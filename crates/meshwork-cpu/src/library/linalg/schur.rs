@@ -2,12 +2,13 @@
 //!
 //! Matrices are row-major and of order `n`. `t` is Hessenberg and becomes (quasi-)triangular, `z` is multiplied from the
 //! right by what it was turned with. Both functions say whether the steps converged. Inside, `z` is transposed, so that
-//! its columns are turned along memory.
+//! its columns are turned along memory. Without `z` (an empty slice) only the blocks on the diagonal are those of the Schur
+//! form: nothing outside the block that steps work on is turned.
 
 use rustfft::num_complex::Complex;
 use rustfft::num_traits::{Float, Zero};
 
-use super::field::wide;
+use super::field::{kernel, wide};
 
 /// Steps for one eigenvalue before it is given up.
 const STEPS: usize = 300;
@@ -18,16 +19,35 @@ const UNUSUAL: usize = 10;
 /// The real Schur form: blocks of order 2 are pairs of complex eigenvalues, with equal diagonal elements.
 pub(super) fn real<R: Float>(t: &mut [R], z: &mut [R], n: usize) -> bool {
     transpose(z, n);
-    let is_done = wide(|| real_steps(t, z, n));
+    let is_done = wide(RealSteps, (t, &mut *z, n));
     transpose(z, n);
     is_done
 }
 
+/// The rows and columns that steps on a block turn: those of the block from its row `first` to `last`, or all if the whole
+/// Schur form is wanted.
+#[derive(Clone, Copy)]
+struct Window {
+    first: usize,
+    end: usize,
+}
+
+impl Window {
+    fn new<T>(z: &[T], n: usize, first: usize, last: usize) -> Window {
+        if z.is_empty() { Window { first, end: last + 1 } } else { Window { first: 0, end: n } }
+    }
+}
+
 /// A square matrix in place.
 fn transpose<T>(m: &mut [T], n: usize) {
-    for i in 0..n {
+    let rows = if m.is_empty() { 0 } else { n };
+    for i in 0..rows {
         (0..i).for_each(|j| m.swap(i * n + j, j * n + i));
     }
+}
+
+kernel! {
+    [R: Float] RealSteps(t: &mut [R], z: &mut [R], n: usize) -> bool = real_steps(t, z, n)
 }
 
 #[inline(always)]
@@ -40,7 +60,7 @@ fn real_steps<R: Float>(t: &mut [R], z: &mut [R], n: usize) -> bool {
         match last - first {
             0 => (end, steps) = (last, 0),
             1 => {
-                standardize(t, z, n, first);
+                standardize(t, z, n, first, Window::new(z, n, first, last));
                 (end, steps) = (first, 0);
             }
             _ => {
@@ -57,6 +77,7 @@ fn real_steps<R: Float>(t: &mut [R], z: &mut [R], n: usize) -> bool {
                     let size = at(last, last - 1).abs() + at(last - 1, last - 2).abs();
                     (sum, product) = (size + size / two, size * size);
                 }
+                let window = Window::new(z, n, first, last);
                 // The first column of (T - a)(T - b) for the two shifts.
                 let f = first;
                 let mut v = [
@@ -69,7 +90,7 @@ fn real_steps<R: Float>(t: &mut [R], z: &mut [R], n: usize) -> bool {
                     if k > first {
                         (0..width).for_each(|i| v[i] = t[(k + i) * n + k - 1]);
                     }
-                    reflect(t, z, n, k, &v[..width], last);
+                    reflect(t, z, n, k, &v[..width], last, window);
                     if k > first {
                         (1..width).for_each(|i| t[(k + i) * n + k - 1] = R::zero());
                     }
@@ -94,7 +115,7 @@ fn block_start<T: Copy + Zero, R: Float>(t: &mut [T], n: usize, last: usize, siz
 
 /// Reflects rows and columns from `k` on so that `v` becomes a multiple of a unit vector.
 #[inline(always)]
-fn reflect<R: Float>(t: &mut [R], z: &mut [R], n: usize, k: usize, v: &[R], last: usize) {
+fn reflect<R: Float>(t: &mut [R], z: &mut [R], n: usize, k: usize, v: &[R], last: usize, window: Window) {
     let most = v.iter().fold(R::zero(), |most, x| most.max(x.abs()));
     if most.is_zero() || !most.is_finite() {
         return;
@@ -105,21 +126,36 @@ fn reflect<R: Float>(t: &mut [R], z: &mut [R], n: usize, k: usize, v: &[R], last
     u[0] = u[0] + if u[0].is_sign_negative() { -length } else { length };
     let factor = (R::one() + R::one()) / u.iter().fold(R::zero(), |sum, &x| sum + x * x);
     let width = v.len();
-    reflect_rows(t, n, (k, k.saturating_sub(1)), width, u, factor);
-    reflect_rows(z, n, (k, 0), width, u, factor);
-    for row in t.chunks_exact_mut(n).take((k + 4).min(last + 1)) {
+    reflect_rows(t, n, k, k.saturating_sub(1).max(window.first)..window.end, width, u, factor);
+    if !z.is_empty() {
+        reflect_rows(z, n, k, 0..n, width, u, factor);
+    }
+    for row in t.chunks_exact_mut(n).take((k + 4).min(last + 1)).skip(window.first) {
         let row = &mut row[k..k + width];
-        let dot = row.iter().zip(&u).fold(R::zero(), |sum, (&x, &u)| sum + x * u) * factor;
-        row.iter_mut().zip(&u).for_each(|(x, &u)| *x = *x - dot * u);
+        if let [a, b, c] = row {
+            let dot = (*a * u[0] + *b * u[1] + *c * u[2]) * factor;
+            (*a, *b, *c) = (*a - dot * u[0], *b - dot * u[1], *c - dot * u[2]);
+        } else if let [a, b] = row {
+            let dot = (*a * u[0] + *b * u[1]) * factor;
+            (*a, *b) = (*a - dot * u[0], *b - dot * u[1]);
+        }
     }
 }
 
-/// Reflects the `width` rows from `k` on, from column `first` to the last.
+/// Reflects the `width` rows from `k` on, in these columns.
 #[inline(always)]
-fn reflect_rows<R: Float>(m: &mut [R], n: usize, (k, first): (usize, usize), width: usize, u: [R; 3], factor: R) {
+fn reflect_rows<R: Float>(
+    m: &mut [R],
+    n: usize,
+    k: usize,
+    columns: std::ops::Range<usize>,
+    width: usize,
+    u: [R; 3],
+    factor: R,
+) {
     let (a, rest) = m[k * n..].split_at_mut(n);
     let (b, rest) = rest.split_at_mut(n);
-    let pairs = a[first..].iter_mut().zip(&mut b[first..]);
+    let pairs = a[columns.clone()].iter_mut().zip(&mut b[columns.clone()]);
     if width == 2 {
         for (a, b) in pairs {
             let dot = (*a * u[0] + *b * u[1]) * factor;
@@ -127,7 +163,7 @@ fn reflect_rows<R: Float>(m: &mut [R], n: usize, (k, first): (usize, usize), wid
         }
         return;
     }
-    for ((a, b), c) in pairs.zip(&mut rest[first..n]) {
+    for ((a, b), c) in pairs.zip(&mut rest[columns]) {
         let dot = (*a * u[0] + *b * u[1] + *c * u[2]) * factor;
         (*a, *b, *c) = (*a - dot * u[0], *b - dot * u[1], *c - dot * u[2]);
     }
@@ -135,7 +171,7 @@ fn reflect_rows<R: Float>(m: &mut [R], n: usize, (k, first): (usize, usize), wid
 
 /// Turns the block of order 2 at `k` so that its diagonal elements are equal, or so that it is triangular if its
 /// eigenvalues are real.
-fn standardize<R: Float>(t: &mut [R], z: &mut [R], n: usize, k: usize) {
+fn standardize<R: Float>(t: &mut [R], z: &mut [R], n: usize, k: usize, window: Window) {
     let two = R::one() + R::one();
     let at = |i: usize, j: usize| t[(k + i) * n + k + j];
     let (a, b, c, d) = (at(0, 0), at(0, 1), at(1, 0), at(1, 1));
@@ -150,14 +186,15 @@ fn standardize<R: Float>(t: &mut [R], z: &mut [R], n: usize, k: usize) {
         if c.abs() > b.abs() { c.atan2(value - d) } else { (value - a).atan2(b) }
     };
     let (sin, cos) = angle.sin_cos();
-    for j in k..n {
+    for j in k..window.end {
         let (x, y) = (t[k * n + j], t[(k + 1) * n + j]);
         (t[k * n + j], t[(k + 1) * n + j]) = (cos * x + sin * y, cos * y - sin * x);
     }
-    for row in t.chunks_exact_mut(n).take(k + 2) {
+    for row in t.chunks_exact_mut(n).take(k + 2).skip(window.first) {
         (row[k], row[k + 1]) = (cos * row[k] + sin * row[k + 1], cos * row[k + 1] - sin * row[k]);
     }
-    for j in 0..n {
+    let columns = if z.is_empty() { 0 } else { n };
+    for j in 0..columns {
         let (x, y) = (z[k * n + j], z[(k + 1) * n + j]);
         (z[k * n + j], z[(k + 1) * n + j]) = (cos * x + sin * y, cos * y - sin * x);
     }
@@ -189,9 +226,13 @@ pub(super) fn eigenvalues<R: Float>(t: &[R], n: usize) -> Vec<Complex<R>> {
 /// The Schur form of a complex matrix.
 pub(super) fn complex<R: Float>(t: &mut [Complex<R>], z: &mut [Complex<R>], n: usize) -> bool {
     transpose(z, n);
-    let is_done = wide(|| complex_steps(t, z, n));
+    let is_done = wide(ComplexSteps, (t, &mut *z, n));
     transpose(z, n);
     is_done
+}
+
+kernel! {
+    [R: Float] ComplexSteps(t: &mut [Complex<R>], z: &mut [Complex<R>], n: usize) -> bool = complex_steps(t, z, n)
 }
 
 #[inline(always)]
@@ -220,6 +261,7 @@ fn complex_steps<R: Float>(t: &mut [Complex<R>], z: &mut [Complex<R>], n: usize)
             true => d + half + root,
             false => d + half - root,
         };
+        let window = Window::new(z, n, first, last);
         (first..=last).for_each(|k| t[k * n + k] = t[k * n + k] - shift);
         turns.clear();
         for k in first..last {
@@ -230,14 +272,17 @@ fn complex_steps<R: Float>(t: &mut [Complex<R>], z: &mut [Complex<R>], n: usize)
                 false => (x.unscale(length), y.unscale(length)),
             };
             let (upper, lower) = t.split_at_mut((k + 1) * n);
-            for (x, y) in upper[k * n + k..].iter_mut().zip(&mut lower[k..n]) {
+            for (x, y) in upper[k * n + k..k * n + window.end].iter_mut().zip(&mut lower[k..window.end]) {
                 (*x, *y) = (c.conj() * *x + s.conj() * *y, c * *y - s * *x);
             }
             turns.push((k, c, s));
         }
         for &(k, c, s) in &turns {
-            for row in t.chunks_exact_mut(n).take(k + 2) {
+            for row in t.chunks_exact_mut(n).take(k + 2).skip(window.first) {
                 (row[k], row[k + 1]) = (row[k] * c + row[k + 1] * s, row[k + 1] * c.conj() - row[k] * s.conj());
+            }
+            if z.is_empty() {
+                continue;
             }
             let (upper, lower) = z.split_at_mut((k + 1) * n);
             for (x, y) in upper[k * n..].iter_mut().zip(&mut lower[..n]) {

@@ -4,7 +4,7 @@
 //! kept as the offset from its nearest pole: all differences to poles then have small relative errors, and vectors
 //! that are made of them are orthogonal.
 
-use super::field::wide;
+use super::field::{kernel, total, wide};
 
 /// Poles in rising order.
 pub(super) trait Poles {
@@ -58,7 +58,7 @@ fn sums(weights: &[f64], gaps: &[f64], x: f64) -> (f64, f64) {
             slope[l] += term * inverse;
         }
     }
-    let (mut sum, mut slope): (f64, f64) = (sum.iter().sum(), slope.iter().sum());
+    let (mut sum, mut slope) = (total(sum), total(slope));
     for (w, g) in w_rest.iter().zip(g_rest) {
         let term = w / (g - x);
         sum += term;
@@ -69,7 +69,11 @@ fn sums(weights: &[f64], gaps: &[f64], x: f64) -> (f64, f64) {
 
 /// The root after pole `j`. Leaves `D[i] - root` in `gaps`.
 pub(super) fn root(poles: &impl Poles, weights: &[f64], j: usize, gaps: &mut [f64]) -> Root {
-    wide(|| inside(poles, weights, j, gaps))
+    wide(RootAfter, (poles, weights, j, gaps))
+}
+
+kernel! {
+    [P: Poles] RootAfter(poles: &P, weights: &[f64], j: usize, gaps: &mut [f64]) -> Root = inside(poles, weights, j, gaps)
 }
 
 #[inline(always)]
@@ -176,17 +180,25 @@ fn between(a: f64, b: f64, c: f64, low: f64, high: f64) -> f64 {
 /// minus root `j`.
 pub(super) fn matching(poles: &impl Poles, gaps: &[f64], n: usize) -> Vec<f64> {
     let mut out: Vec<f64> = (0..n).map(|i| -gaps[i * n + i]).collect();
-    wide(|| {
-        for j in 0..n {
-            let row = &gaps[j * n..(j + 1) * n];
-            for (i, o) in out.iter_mut().enumerate() {
-                // Both differences have the same sign but for rounding.
-                if i != j {
-                    *o *= row[i] / poles.gap(i, j);
-                }
-            }
-        }
-    });
+    wide(Ratios, (poles, gaps, n, &mut out[..]));
     out.iter_mut().for_each(|o| *o = o.abs());
     out
+}
+
+kernel! {
+    [P: Poles] Ratios(poles: &P, gaps: &[f64], n: usize, out: &mut [f64]) -> () = multiply_ratios(poles, gaps, n, out)
+}
+
+/// Multiplies each number by its pole's distances from the roots over those from the other poles.
+#[inline(always)]
+fn multiply_ratios(poles: &impl Poles, gaps: &[f64], n: usize, out: &mut [f64]) {
+    for j in 0..n {
+        let row = &gaps[j * n..(j + 1) * n];
+        for (i, o) in out.iter_mut().enumerate() {
+            // Both differences have the same sign but for rounding.
+            if i != j {
+                *o *= row[i] / poles.gap(i, j);
+            }
+        }
+    }
 }

@@ -7,7 +7,7 @@
 
 use rustfft::num_traits::Float;
 
-use super::divide::{Half, combined, rising, rounded, turn};
+use super::divide::{Half, combined, joined, rising, rounded, turn};
 use super::field::Field;
 use super::secular::{self, Squares};
 use super::spectrum::{self, Rows};
@@ -214,8 +214,8 @@ fn merged<R: Field + Float>(
     let null = if has_null { &right[n * columns..] } else { &[] };
     Singular {
         values: all.iter().map(|one| one.0).collect(),
-        left: all.iter().flat_map(|one| one.1.iter().copied()).collect(),
-        right: all.iter().flat_map(|one| one.2.iter().copied()).chain(null.iter().copied()).collect(),
+        left: joined(n * n, all.iter().map(|one| one.1)),
+        right: joined(columns * columns, all.iter().map(|one| one.2).chain([null])),
     }
 }
 

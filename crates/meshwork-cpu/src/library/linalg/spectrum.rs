@@ -5,7 +5,7 @@
 
 use rustfft::num_traits::Float;
 
-use super::field::wide;
+use super::field::{kernel, wide};
 
 /// Steps for one value before it is given up.
 const STEPS: usize = 100;
@@ -35,17 +35,25 @@ impl<R: Float> Rows<R> {
         let (low_row, high_row) = (&mut before[low * n..(low + 1) * n], &mut after[..n]);
         // From the other row's point of view the angle is negative.
         let sin = if i < j { sin } else { -sin };
-        wide(|| {
-            for (x, y) in low_row.iter_mut().zip(high_row) {
-                (*x, *y) = (cos * *x + sin * *y, cos * *y - sin * *x);
-            }
-        });
+        wide(Turn, (low_row, high_row, cos, sin));
     }
 
     /// The rows in this order.
     pub(super) fn reordered(&self, order: &[usize]) -> Rows<R> {
         let row = |&i: &usize| self.values[i * self.n..(i + 1) * self.n].iter().copied();
         Rows { n: self.n, values: order.iter().flat_map(row).collect() }
+    }
+}
+
+kernel! {
+    [R: Float] Turn(low: &mut [R], high: &mut [R], cos: R, sin: R) -> () = turn(low, high, cos, sin)
+}
+
+/// Two rows become `cos low + sin high` and `cos high - sin low`.
+#[inline(always)]
+fn turn<R: Float>(low: &mut [R], high: &mut [R], cos: R, sin: R) {
+    for (x, y) in low.iter_mut().zip(high) {
+        (*x, *y) = (cos * *x + sin * *y, cos * *y - sin * *x);
     }
 }
 
