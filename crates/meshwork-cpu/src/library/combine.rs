@@ -342,9 +342,17 @@ unsafe fn scattered<T: Copy, O: Binary<T>>(to: *mut u8, offsets: &[isize], x: *c
     #[inline(always)]
     unsafe fn fixed<T: Copy, O: Binary<T>, const N: usize>(to: *mut u8, offsets: &[isize], x: *const u8, step: isize) {
         for (i, &offset) in offsets.iter().enumerate() {
+            let x = x.wrapping_offset(i as isize * step);
+            // The processor's own prefetching stops at the end of a page.
+            if size_of::<[T; N]>() >= 64 {
+                // SAFETY: a hint, which has no effect where there is no memory.
+                unsafe {
+                    std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(x.wrapping_add(2048).cast());
+                }
+            }
             if offset != NOWHERE {
                 // SAFETY: the caller's.
-                unsafe { together::<T, O, N>(to.offset(offset).cast(), x.offset(i as isize * step).cast()) }
+                unsafe { together::<T, O, N>(to.offset(offset).cast(), x.cast()) }
             }
         }
     }

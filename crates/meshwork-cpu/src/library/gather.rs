@@ -8,6 +8,8 @@ use meshwork_ir::{Attr, ElementType, OpId};
 use super::attrs;
 use super::copy::view_of;
 use super::dynamic::{is_index, read_index};
+#[cfg(target_arch = "x86_64")]
+use super::elements::Elements;
 use super::nest::{Nest, offsets, parts_of, piece, walk};
 use super::picks::{Naming, Outside, Picks};
 use crate::compile::lower::Lower;
@@ -85,6 +87,9 @@ struct Gather {
     run: usize,
     /// Bytes of an element.
     element: usize,
+    /// Loads for windows of one element.
+    #[cfg(target_arch = "x86_64")]
+    elements: Option<Elements>,
     split: Split,
     parts: usize,
 }
@@ -135,6 +140,11 @@ impl Work for Gather {
         unsafe {
             let from = frame.ptr(self.from).offset(self.from_offset).cast_const();
             let to = frame.ptr(self.to);
+            #[cfg(target_arch = "x86_64")]
+            if let Some(elements) = &self.elements {
+                self.picks.copy_elements(elements, frame, (&vectors, at), (from, to));
+                return Ok(());
+            }
             self.picks.blocks(frame, &vectors, at, &mut |first, step, offsets| {
                 walk(&window, &self.window.strides, inside, &mut |[t, f]| {
                     copy_runs(to.offset(first + t), step, from.offset(f), offsets, self.run);
@@ -226,8 +236,19 @@ pub(super) fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
     let parts = parts_of(out.len() * elem.storage_bytes() + picks.nest.len() * 8, 128 << 10, most_parts);
     let reads = vec![x.buf, indices.buf];
     let from_offset = x.offset as isize;
-    let work =
-        Gather { picks, from: x.buf, from_offset, to: buf, window, run, element: elem.storage_bytes(), split, parts };
+    let work = Gather {
+        #[cfg(target_arch = "x86_64")]
+        elements: picks.elements(run).filter(|_| window.dims.is_empty()),
+        picks,
+        from: x.buf,
+        from_offset,
+        to: buf,
+        window,
+        run,
+        element: elem.storage_bytes(),
+        split,
+        parts,
+    };
     cx.step(op, format!("gather {elem} {shape:?}"), Arc::new(work), reads, vec![buf]);
     Ok(true)
 }
@@ -274,6 +295,42 @@ mod tests {
                 &args,
                 0.0,
             );
+        }
+    }
+
+    #[test]
+    fn single_elements_by_indices_of_each_type() {
+        for elem in ["f32", "i64", "complex<f32>", "bf16"] {
+            for (index, n) in [("i32", 0), ("i32", 1), ("i32", 37), ("ui32", 37), ("i64", 19), ("i8", 9), ("i32", 3001)]
+            {
+                let e = ElementType::from_text(elem).unwrap();
+                let i = ElementType::from_text(index).unwrap();
+                let values: Vec<i64> = (0..n).map(|k| k * 7919 % 60 - if index == "ui32" { 0 } else { 9 }).collect();
+                let edges = [i64::from(i32::MIN), i64::from(i32::MAX), -1, 41, 40];
+                let at = |k: usize| edges.get(k).filter(|_| index == "i32").copied().unwrap_or(values[k]);
+                let values: Vec<i64> = (0..n as usize).map(at).collect();
+                let list = Literal::from_i64s([n], i, &values).unwrap();
+                let thrice = Literal::from_i64s([3, n], i, &values.repeat(3)).unwrap();
+                // Of a line, and of a column for each row of indices.
+                let args = [noise(&[41], e, 1), noise(&[41, 3], e, 2), list, thrice];
+                check_on(
+                    &format!(
+                        "func.func @main(%d: tensor<41x{elem}>, %a: tensor<41x3x{elem}>, %i: tensor<{n}x{index}>,
+                            %j: tensor<3x{n}x{index}>) -> (tensor<{n}x{elem}>, tensor<3x{n}x{elem}>) {{
+                        %t = stablehlo.transpose %a, dims = [1, 0] : (tensor<41x3x{elem}>) -> tensor<3x41x{elem}>
+                        %r = \"stablehlo.gather\"(%d, %i) {{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0],
+                            start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1>}}
+                            : (tensor<41x{elem}>, tensor<{n}x{index}>) -> tensor<{n}x{elem}>
+                        %u = \"stablehlo.gather\"(%t, %j) {{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [1],
+                            operand_batching_dims = [0], start_indices_batching_dims = [0], start_index_map = [1],
+                            index_vector_dim = 2>, slice_sizes = array<i64: 1, 1>}}
+                            : (tensor<3x41x{elem}>, tensor<3x{n}x{index}>) -> tensor<3x{n}x{elem}>
+                        return %r, %u : tensor<{n}x{elem}>, tensor<3x{n}x{elem}> }}"
+                    ),
+                    &args,
+                    0.0,
+                );
+            }
         }
     }
 

@@ -26,6 +26,7 @@ pub mod copy;
 mod depthwise;
 pub mod dot;
 mod dynamic;
+mod elements;
 mod extreme;
 mod fft;
 mod gather;

@@ -3,6 +3,8 @@
 use meshwork_ir::ElementType;
 
 use super::dynamic::read_index;
+#[cfg(target_arch = "x86_64")]
+use super::elements::Elements;
 use super::nest::{Nest, walk};
 #[cfg(target_arch = "x86_64")]
 use crate::kernel::interp::loops::wide;
@@ -20,29 +22,52 @@ struct Component {
 }
 
 impl Component {
-    /// Adds what this component of vectors of `i32`, `by` bytes apart, means.
+    /// Whether positions and bytes of steps are within 31 bits.
+    #[cfg(target_arch = "x86_64")]
+    fn is_narrow(&self) -> bool {
+        let fits = |v: i64| (0..=i64::from(i32::MAX)).contains(&v);
+        fits(self.most) && fits(self.stride as i64)
+    }
+
+    /// Sets places that start as `base` says to what this component of vectors of 32-bit numbers, `by` bytes apart, means.
     ///
     /// # Safety
-    /// As [`Picks::fill`]; position and stride are within 32 bits.
+    /// As [`Picks::fill`]; the component is narrow.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
-    unsafe fn add_narrow(&self, outside: Outside, vectors: *const u8, by: isize, out: &mut [isize]) {
-        let (most, stride) = (self.most as i32, self.stride as i32);
+    unsafe fn put_narrow(
+        &self,
+        picks: &Picks,
+        vectors: *const u8,
+        by: isize,
+        base: impl Fn(usize, isize) -> isize,
+        out: &mut [isize],
+    ) {
+        // Copies, since the compiler cannot know that `out` is none of these.
+        let (most, stride) = (self.most as u32, self.stride as u32);
         // SAFETY: the caller's.
-        let index = |i: usize| unsafe { vectors.offset(self.at + i as isize * by).cast::<i32>().read_unaligned() };
-        let far = |at: i32| (i64::from(at) * i64::from(stride)) as isize;
-        match outside {
+        let vectors = unsafe { vectors.offset(self.at) };
+        // SAFETY: the caller's.
+        let index = move |i: usize| unsafe { vectors.offset(i as isize * by).cast::<i32>().read_unaligned() };
+        // One multiplication of 32 by 32 bits, which vectors have.
+        let far = move |at: u32| (u64::from(at) * u64::from(stride)) as isize;
+        match picks.outside {
+            Outside::Clamped if picks.elem == ElementType::I32 => {
+                for (i, o) in out.iter_mut().enumerate() {
+                    *o = base(i, *o) + far((index(i).max(0) as u32).min(most));
+                }
+            }
             Outside::Clamped => {
                 for (i, o) in out.iter_mut().enumerate() {
-                    *o += far(index(i).clamp(0, most));
+                    *o = base(i, *o) + far((index(i) as u32).min(most));
                 }
             }
             Outside::Nowhere => {
                 for (i, o) in out.iter_mut().enumerate() {
-                    let at = index(i);
                     // Below zero is far above as an unsigned number.
-                    let inside = (at as u32 <= most as u32) & (*o != NOWHERE);
-                    *o = if inside { *o + far(at) } else { NOWHERE };
+                    let (at, start) = (index(i) as u32, base(i, *o));
+                    let inside = (at <= most) & (start != NOWHERE);
+                    *o = if inside { start + far(at) } else { NOWHERE };
                 }
             }
         }
@@ -131,25 +156,74 @@ impl Picks {
         at: [isize; 3],
         visit: &mut impl FnMut(isize, isize, &[isize]),
     ) {
+        let mut offsets = [0isize; BLOCK];
+        let [step, by, batch] = self.nest.strides.last().copied().unwrap_or_default();
+        // SAFETY: the caller's.
+        unsafe {
+            self.rows(frame, dims, at, &mut |with, vectors, from, n| {
+                for first in (0..n).step_by(BLOCK) {
+                    let block = &mut offsets[..BLOCK.min(n - first)];
+                    let skipped = first as isize;
+                    self.fill(vectors.offset(skipped * by), by, from + skipped * batch, batch, block);
+                    visit(with + skipped * step, step, block);
+                }
+            });
+        }
+    }
+
+    /// Goes through the rows of vectors of a box of `dims` from `at` on: calls `visit` with the place of what goes with the first
+    /// one, the first vector, what batching dimensions add to its position, and how many there are.
+    ///
+    /// # Safety
+    /// The box is inside the nest, and the buffer is valid.
+    unsafe fn rows(
+        &self,
+        frame: &Frame<'_>,
+        dims: &[usize],
+        at: [isize; 3],
+        visit: &mut impl FnMut(isize, *const u8, isize, usize),
+    ) {
         if dims.contains(&0) {
             return;
         }
-        let mut offsets = [0isize; BLOCK];
         let (n, outer) = dims.split_last().map_or((1, &[][..]), |(&n, outer)| (n, outer));
-        let [step, by, batch] = self.nest.strides.last().copied().unwrap_or_default();
         let base = frame.ptr(self.buf).cast_const();
         walk(outer, &self.nest.strides[..outer.len()], at, &mut |[with, index, from]| {
-            for first in (0..n).step_by(BLOCK) {
-                let block = &mut offsets[..BLOCK.min(n - first)];
-                let skipped = first as isize;
-                // SAFETY: the caller's.
-                unsafe {
-                    let vectors = base.offset(self.start + index + skipped * by);
-                    self.fill(vectors, by, from + skipped * batch, batch, block);
-                }
-                visit(with + skipped * step, step, block);
-            }
+            // SAFETY: the caller's.
+            visit(with, unsafe { base.offset(self.start + index) }, from, n);
         });
+    }
+
+    /// Gathering loads of elements of `size` bytes, if there are such for all vectors: of one index each, of 32 bits and side by
+    /// side as the elements are, to positions within 31 bits.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn elements(&self, size: usize) -> Option<Elements> {
+        let (&[c], Some(&[step, by, batch])) = (&self.components[..], self.nest.strides.last()) else { return None };
+        let near = c.is_narrow() && c.most.saturating_mul(c.stride as i64) <= i64::from(i32::MAX);
+        let plain = matches!(self.elem, ElementType::I32 | ElementType::UI32) && matches!(size, 4 | 8);
+        let dense = step == size as isize && by == 4 && batch == 0;
+        let fits = wide() && self.outside == Outside::Clamped && near && plain && dense;
+        fits.then_some(Elements { index: self.elem, size, most: c.most as i32, stride: c.stride as i32 })
+    }
+
+    /// Copies the `elements` that vectors of a box name, from `from` on, to their places after `to`.
+    ///
+    /// # Safety
+    /// As [`blocks`](Picks::blocks); all elements are valid.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) unsafe fn copy_elements(
+        &self,
+        elements: &Elements,
+        frame: &Frame<'_>,
+        (dims, at): (&[usize], [isize; 3]),
+        (from, to): (*const u8, *mut u8),
+    ) {
+        // SAFETY: the caller's.
+        unsafe {
+            self.rows(frame, dims, at, &mut |with, vectors, start, n| {
+                elements.copy(to.offset(with), from.offset(start), vectors.offset(self.components[0].at).cast(), n);
+            });
+        }
     }
 
     /// The offsets of vectors `by` bytes apart, to which `from`, `from + batch`, … are added.
@@ -161,7 +235,9 @@ impl Picks {
         unsafe {
             match self.elem {
                 #[cfg(target_arch = "x86_64")]
-                ElementType::I32 if wide() && self.is_narrow() => self.of_narrow(vectors, by, from, batch, out),
+                ElementType::I32 | ElementType::UI32 if wide() && self.is_narrow(batch) => {
+                    self.of_narrow(vectors, by, from, batch, out);
+                }
                 ElementType::I32 => {
                     self.of(vectors, by, from, batch, out, |p| i64::from(p.cast::<i32>().read_unaligned()))
                 }
@@ -174,30 +250,39 @@ impl Picks {
         }
     }
 
-    /// Whether positions and strides are within 32 bits.
+    /// Whether all components are narrow, and so is `batch`.
     #[cfg(target_arch = "x86_64")]
-    fn is_narrow(&self) -> bool {
-        let fits = |c: &Component| i32::try_from(c.most).is_ok() && i32::try_from(c.stride).is_ok();
-        self.components.iter().all(fits)
+    fn is_narrow(&self, batch: isize) -> bool {
+        (0..=i32::MAX as isize).contains(&batch) && self.components.iter().all(Component::is_narrow)
     }
 
-    /// [`of`](Picks::of) for `i32`, in the processor's longer vectors.
+    /// [`of`](Picks::of) for numbers of 32 bits, in the processor's longer vectors.
     ///
     /// # Safety
-    /// As [`fill`](Picks::fill); AVX2 is there.
+    /// As [`fill`](Picks::fill); AVX2 is there, and all is narrow.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2")]
     unsafe fn of_narrow(&self, vectors: *const u8, by: isize, from: isize, batch: isize, out: &mut [isize]) {
-        for (i, o) in out.iter_mut().enumerate() {
-            *o = from + i as isize * batch;
-        }
-        for c in &self.components {
-            // SAFETY: the caller's; the same for steps that the compiler knows.
-            unsafe {
+        let Some((first, others)) = self.components.split_first() else {
+            for (i, o) in out.iter_mut().enumerate() {
+                *o = from + i as isize * batch;
+            }
+            return;
+        };
+        let step = batch as u32;
+        let stepped = move |i: usize, _| from + (u64::from(i as u32) * u64::from(step)) as isize;
+        // SAFETY: the caller's; the same for steps that the compiler knows.
+        unsafe {
+            match (by, batch) {
+                (4, 0) => first.put_narrow(self, vectors, 4, move |_, _| from, out),
+                (4, _) => first.put_narrow(self, vectors, 4, stepped, out),
+                (8, 0) => first.put_narrow(self, vectors, 8, move |_, _| from, out),
+                (by, _) => first.put_narrow(self, vectors, by, stepped, out),
+            }
+            for c in others {
                 match by {
-                    4 => c.add_narrow(self.outside, vectors, 4, out),
-                    8 => c.add_narrow(self.outside, vectors, 8, out),
-                    by => c.add_narrow(self.outside, vectors, by, out),
+                    8 => c.put_narrow(self, vectors, 8, |_, o| o, out),
+                    by => c.put_narrow(self, vectors, by, |_, o| o, out),
                 }
             }
         }

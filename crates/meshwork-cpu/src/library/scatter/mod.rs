@@ -271,6 +271,9 @@ mod tests {
             ("i32", "set", 100, 0.0),
             ("i32", "add", 70_000, 0.0),
             ("i32", "set", 70_000, 0.0),
+            ("i32", "add", 300_000, 0.0),
+            ("i32", "set", 300_000, 0.0),
+            ("f64", "maximum", 300_000, 0.0),
         ] {
             let (n, e) = (150_000, ElementType::from_text(elem).unwrap());
             let args = [noise(&[m], e, 1), indices(&[n, 1], -9, m + 9), noise(&[n], e, 2)];

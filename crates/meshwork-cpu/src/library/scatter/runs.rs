@@ -114,14 +114,37 @@ impl Work for Runs {
                     }
                     &some[..offsets.len()]
                 };
-                walk(&self.window.dims, &self.window.strides, [0, 0], &mut |[t, f]| match self.fold {
-                    Some(fold) => fold(to.offset(t), offsets, from.offset(update + f), step, count),
-                    None => set_runs(to.offset(t), offsets, from.offset(update + f), step, count * self.size),
-                });
+                // Places in a tensor larger than the caches are fetched a few updates before they are written.
+                let some = if self.bytes > CACHED { AHEAD } else { BLOCK };
+                for first in (0..offsets.len()).step_by(some) {
+                    let now = &offsets[first..offsets.len().min(first + some)];
+                    let next = offsets.get(first + some..).unwrap_or_default();
+                    next.iter().take(some).for_each(|&o| fetch(to.wrapping_offset(o)));
+                    let from = from.offset(update + first as isize * step);
+                    walk(&self.window.dims, &self.window.strides, [0, 0], &mut |[t, f]| match self.fold {
+                        Some(fold) => fold(to.offset(t), now, from.offset(f), step, count),
+                        None => set_runs(to.offset(t), now, from.offset(f), step, count * self.size),
+                    });
+                }
             });
         }
         Ok(())
     }
+}
+
+/// Bytes of a tensor that the caches of a core hold, and how many updates before its own a place in a larger one is fetched.
+const CACHED: usize = 1 << 20;
+const AHEAD: usize = 32;
+
+/// Asks for the line of memory at `at`, which need not be there, in order to write it.
+fn fetch(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint, which has no effect where there is no memory.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_ET0 }>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
 }
 
 /// Copies `run` bytes to each of `offsets` that is somewhere, from places `step` bytes apart.
