@@ -118,6 +118,13 @@ impl BoxCopy {
     /// # Safety
     /// Both boxes are valid memory and do not overlap.
     pub(crate) unsafe fn run_at(&self, from: *const u8, to: *mut u8, part: usize) {
+        if self.parts == 1 {
+            if !self.nest.dims.contains(&0) {
+                // SAFETY: the nest names elements of the boxes only.
+                unsafe { self.copy(&self.nest.dims, from, to) }
+            }
+            return;
+        }
         let mut dims = self.nest.dims.clone();
         let (mut from, mut to) = (from, to);
         if let Some(n) = dims.get_mut(self.split) {

@@ -245,6 +245,27 @@ mod tests {
     }
 
     #[test]
+    fn transposes_to_a_few_columns() {
+        for elem in ["i8", "bf16", "f32", "f64", "complex<f64>"] {
+            for (rows, columns) in [(1, 3), (2, 9), (3, 130), (5, 2), (7, 300), (3, 4001)] {
+                for order in [[0, 2, 1], [2, 0, 1], [2, 1, 0]] {
+                    let dims = [4, rows, columns];
+                    let [a, b, c] = order.map(|d: usize| dims[d]);
+                    let to = format!("tensor<{a}x{b}x{c}x{elem}>");
+                    check(
+                        &format!(
+                            "func.func @main(%a: tensor<4x{rows}x{columns}x{elem}>) -> {to} {{
+                            %t = stablehlo.transpose %a, dims = {order:?} : (tensor<4x{rows}x{columns}x{elem}>) -> {to}
+                            return %t : {to} }}"
+                        ),
+                        0.0,
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
     fn large_transposes_in_many_parts() {
         check(
             "func.func @main(%a: tensor<517x601xf32>) -> tensor<601x517xf32> {
