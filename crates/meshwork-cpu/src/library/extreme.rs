@@ -9,6 +9,8 @@ use super::copy::view_of;
 use super::nest::{Nest, parts_of, piece, walk};
 use super::num::{Bf16, Element, F16};
 use crate::compile::lower::Lower;
+#[cfg(target_arch = "x86_64")]
+use crate::kernel::interp::loops::wide;
 use crate::step::{Buf, Fault, Frame, Scratch, View, Work};
 
 /// Which element wins.
@@ -149,6 +151,7 @@ halves!(Bf16 F16);
 
 /// # Safety
 /// As [`Loops`].
+#[inline(always)]
 unsafe fn winners<V: Value, P: Copy + PartialOrd + Default, const LARGEST: bool>(c: &Columns, reduced: &Nest<2>) {
     let unit = size_of::<V::Raw>() as isize;
     // SAFETY: in the whole function: the caller's.
@@ -182,7 +185,12 @@ unsafe fn winners<V: Value, P: Copy + PartialOrd + Default, const LARGEST: bool>
         for j in 0..c.count {
             let (x, i) = (c.values.0.offset(j as isize * c.values.1), c.places.0.offset(j as isize * c.places.1));
             let fast = if one_line {
-                line::<V, P, LARGEST>(x.cast(), (i, reduced.strides[0][1]), reduced.dims[0], init)
+                let (x, places) = (x.cast(), (i, reduced.strides[0][1]));
+                match reduced.dims[0] {
+                    n @ ..8 => line::<V, P, LARGEST, 1>(x, places, n, init),
+                    n @ 8..64 => line::<V, P, LARGEST, 8>(x, places, n, init),
+                    n => line::<V, P, LARGEST, 32>(x, places, n, init),
+                }
             } else {
                 None
             };
@@ -216,13 +224,13 @@ fn winner<V: Value, P: Copy + PartialOrd, const LARGEST: bool>(a: (V::Raw, P), b
 ///
 /// # Safety
 /// As [`Loops`].
-unsafe fn line<V: Value, P: Copy + PartialOrd + Default, const LARGEST: bool>(
+#[inline(always)]
+unsafe fn line<V: Value, P: Copy + PartialOrd + Default, const LARGEST: bool, const LANES: usize>(
     x: *const V::Raw,
     (places, step): (*const u8, isize),
     n: usize,
     init: (V::Raw, P),
 ) -> Option<(V::Raw, P)> {
-    const LANES: usize = 32;
     // SAFETY: in the whole function: the caller's.
     unsafe {
         let read = |i: usize| x.add(i).read_unaligned();
@@ -242,7 +250,14 @@ unsafe fn line<V: Value, P: Copy + PartialOrd + Default, const LARGEST: bool>(
             }
         }
         let rest = (full..n).map(|i| V::wide(read(i)));
-        let best = lanes.into_iter().chain(rest.clone()).fold(first, |a, b| if better(a, b) { b } else { a });
+        let mut width = LANES;
+        while width > 1 {
+            width /= 2;
+            for l in 0..width {
+                lanes[l] = if better(lanes[l], lanes[l + width]) { lanes[l + width] } else { lanes[l] };
+            }
+        }
+        let best = rest.clone().fold(lanes[0], |a, b| if better(a, b) { b } else { a });
         #[allow(clippy::eq_op)]
         let strange = nan.contains(&true) || rest.into_iter().any(|y| y != y) || first != first;
         if strange || best == V::Wide::default() {
@@ -271,6 +286,7 @@ fn loops_of(elem: ElementType, place: ElementType) -> Option<Loops> {
         ($v:ty, $p:ty) => {{
             /// # Safety
             /// As [`Loops`].
+            #[inline(always)]
             unsafe fn both(columns: &Columns, reduced: &Nest<2>, which: Which) {
                 // SAFETY: the caller's.
                 unsafe {
@@ -280,7 +296,21 @@ fn loops_of(elem: ElementType, place: ElementType) -> Option<Loops> {
                     }
                 }
             }
-            Some(both as Loops)
+            /// In the processor's longer vectors.
+            ///
+            /// # Safety
+            /// As [`Loops`]; AVX2 is there.
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2")]
+            unsafe fn in_long_vectors(columns: &Columns, reduced: &Nest<2>, which: Which) {
+                // SAFETY: the caller's.
+                unsafe { both(columns, reduced, which) }
+            }
+            #[cfg(target_arch = "x86_64")]
+            if wide() {
+                return Some(in_long_vectors);
+            }
+            Some(both)
         }};
     }
     macro_rules! with_place {
@@ -448,6 +478,8 @@ mod tests {
                     ("5x7", "7x", 0),
                     ("1", "", 0),
                     ("3x0", "3x", 1),
+                    ("6x16", "6x", 1),
+                    ("3x33", "3x", 1),
                     ("3x700", "3x", 1),
                     ("9x600", "600x", 0),
                 ] {
