@@ -45,6 +45,11 @@ impl<'a> Builder<'a> {
         {
             return self.push(Op::Const(ty, bits ^ 1 << (8 * ty.size() - 1)));
         }
+        if let Op::Binary(f, a, c) = op
+            && let Some(v) = self.shorter(f, ty, a, c)
+        {
+            return v;
+        }
         self.ops.push(op);
         self.types.push(ty);
         // Positions that do not fit are refused when the phase is done.
@@ -56,6 +61,43 @@ impl<'a> Builder<'a> {
             self.known.insert(op, v);
         }
         v
+    }
+
+    /// A function of `a` and a constant that is `a` itself, or that something faster computes to the same bits.
+    fn shorter(&mut self, f: BinaryOp, ty: Ty, a: Val, c: Val) -> Option<Val> {
+        let (a, bits) = match (self.ops[usize::from(a)], self.ops[usize::from(c)]) {
+            (_, Op::Const(_, bits)) => (a, bits),
+            (Op::Const(_, bits), _) if matches!(f, BinaryOp::Add | BinaryOp::Multiply) => (c, bits),
+            _ => return None,
+        };
+        if ty.is_integer() {
+            return match f {
+                BinaryOp::Add | BinaryOp::Subtract if bits == 0 => Some(a),
+                BinaryOp::Multiply if bits == 1 => Some(a),
+                BinaryOp::Multiply if ty.size() >= 4 && bits.is_power_of_two() => {
+                    let places = self.bits(ty, bits.trailing_zeros().into());
+                    Some(self.bin(BinaryOp::ShiftLeft, a, places))
+                }
+                _ => None,
+            };
+        }
+        let (number, digits) = match ty {
+            Ty::F32 => (f64::from(f32::from_bits(bits as u32)), 23),
+            Ty::F64 => (f64::from_bits(bits), 52),
+            _ => return None,
+        };
+        let is_zero = |negative: bool| number == 0.0 && number.is_sign_negative() == negative;
+        match f {
+            BinaryOp::Multiply | BinaryOp::Divide if number == 1.0 => Some(a),
+            BinaryOp::Add if is_zero(true) => Some(a),
+            BinaryOp::Subtract if is_zero(false) => Some(a),
+            // Powers of two have exact inverses, if these are normal numbers.
+            BinaryOp::Divide if bits & ((1 << digits) - 1) == 0 && (1e-30..1e30).contains(&number.abs()) => {
+                let inverse = self.num(ty, 1.0 / number);
+                Some(self.mul(a, inverse))
+            }
+            _ => None,
+        }
     }
 
     /// A constant of type `ty` from a number.

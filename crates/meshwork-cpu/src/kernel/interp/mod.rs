@@ -5,6 +5,7 @@
 //! row are computed once per row (constants once per call) and spread over a tile.
 
 mod build;
+mod circle;
 pub(crate) mod loops;
 mod reduce;
 pub(crate) mod scalar;

@@ -3,6 +3,7 @@
 use meshwork_eval::special;
 use meshwork_ir::ElementType;
 
+use super::circle;
 use super::loops::{Loop, loop1, loop2, loop3};
 use super::scalar::{Float, Int, from_bf16, from_f16, to_bf16, to_f16};
 use crate::kernel::ir::{BinaryOp, Cmp, Ty, UnaryOp};
@@ -51,6 +52,11 @@ pub(super) use {by_bits, by_type, none};
 
 /// A function of one value of type `ty`; `None` unless [`check::unary`](crate::kernel::check::unary) has it.
 pub fn unary(f: UnaryOp, ty: Ty) -> Option<Loop> {
+    match (f, ty) {
+        (UnaryOp::Sine, Ty::F64) => return Some(circle::sines()),
+        (UnaryOp::Cosine, Ty::F64) => return Some(circle::cosines()),
+        _ => {}
+    }
     macro_rules! integer {
         ($t:ty) => {
             match f {

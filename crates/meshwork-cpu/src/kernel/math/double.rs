@@ -206,39 +206,6 @@ pub fn cbrt(b: &mut Builder<'_>, x: Val) -> Val {
     b.select(is_zero, x, root)
 }
 
-/// The complementary error function: `e^(-x²)` times a polynomial in (x - 3)/(x + 3).
-pub fn erfc(b: &mut Builder<'_>, x: Val) -> Val {
-    const SCALED: [f64; 11] = [
-        0.179_001_151_280_725_72,
-        -0.326_233_563_829_923_3,
-        0.245_603_795_845_706_85,
-        -0.150_115_782_537_084_1,
-        0.071_665_892_216_342_58,
-        -0.024_394_206_429_088_044,
-        0.004_268_735_181_653_853_5,
-        0.000_715_538_563_818_460_7,
-        -0.000_594_393_597_166_844_8,
-        2.928_326_555_339_704_5e-5,
-        5.608_952_691_996_333e-5,
-    ];
-    let wide = b.convert(D, x);
-    let (most, three, two, zero) = (b.num(D, 10.6), b.num(D, 3.0), b.num(D, 2.0), b.num(D, 0.0));
-    let size = b.un(UnaryOp::Abs, wide);
-    let size = b.bin(BinaryOp::Minimum, size, most);
-    let (less, more) = (b.sub(size, three), b.add(size, three));
-    let t = b.div(less, more);
-    let p = b.poly(t, &SCALED);
-    let scale = b.num(D, -std::f64::consts::LOG2_E);
-    let square = b.mul(size, size);
-    let exponent = b.mul(square, scale);
-    let e = exp2(b, exponent);
-    let v = b.mul(e, p);
-    let other = b.sub(two, v);
-    let negative = b.cmp(Cmp::Lt, wide, zero);
-    let v = b.select(negative, other, v);
-    b.convert(Ty::F32, v)
-}
-
 /// The inverse of the error function: x times a polynomial in `w = -ln(1 - x²)`, or in its root where that is large.
 pub fn erf_inv(b: &mut Builder<'_>, x: Val) -> Val {
     const CENTRAL: [f64; 11] = [
