@@ -96,6 +96,8 @@ impl Code {
             Place::Buf { per_turn: 0, .. } if !lanes => Access::Fixed,
             Place::Buf { .. } => Access::Zero,
         };
+        // A number of the state is one argument, so that the kernel can keep it in a register from turn to turn.
+        let output = output || (access == Access::Fixed && matches!(place, Place::State(_)));
         let next = self.args.len() as u16;
         *self.numbers.entry((place, output)).or_insert_with(|| {
             self.args.push(Arg { elem, access, output });

@@ -356,3 +356,42 @@ fn tables_that_are_read_after_a_write() {
     );
     check(&source, 1e-6);
 }
+
+#[test]
+fn numbers_that_change_places_with_others() {
+    for (elem, op) in [("f32", "add"), ("f64", "subtract"), ("i32", "add"), ("i64", "multiply")] {
+        let ty = format!("tensor<{elem}>");
+        let names = ["a", "b", "k", "d", "e"];
+        let inits: Vec<String> = names.iter().map(|n| format!("%{n}0")).collect();
+        let carries: Vec<(&str, &str, &str)> =
+            names.iter().zip(&inits).map(|(n, i)| (*n, i.as_str(), ty.as_str())).collect();
+        let args: Vec<String> = inits.iter().map(|i| format!("{i}: {ty}")).collect();
+        // One moves on from another, two are exchanged, one stays, and one is computed from all.
+        let body = format!("%s = stablehlo.{op} %a, %b : {ty}\n%t = stablehlo.{op} %s, %k : {ty}");
+        for turns in [9, 12] {
+            let source = looped(&args.join(", "), &carries, turns, &body, &["%t", "%a", "%d", "%k", "%e"]);
+            is_one_step(&check(&source, 1e-5));
+        }
+    }
+}
+
+#[test]
+fn numbers_of_two_sizes() {
+    let source = looped(
+        "%x0: tensor<f32>, %y0: tensor<f64>, %k0: tensor<i32>",
+        &[("x", "%x0", "tensor<f32>"), ("y", "%y0", "tensor<f64>"), ("k", "%k0", "tensor<i32>")],
+        9,
+        "%wide = stablehlo.convert %x : (tensor<f32>) -> tensor<f64>
+        %h = stablehlo.constant dense<0.125> : tensor<f64>
+        %p = stablehlo.multiply %wide, %h : tensor<f64>
+        %z = stablehlo.add %y, %p : tensor<f64>
+        %short = stablehlo.convert %z : (tensor<f64>) -> tensor<f32>
+        %kf = stablehlo.convert %k : (tensor<i32>) -> tensor<f32>
+        %m = stablehlo.multiply %short, %kf : tensor<f32>
+        %w = stablehlo.tanh %m : tensor<f32>
+        %three = stablehlo.constant dense<3> : tensor<i32>
+        %l = stablehlo.xor %k, %three : tensor<i32>",
+        &["%w", "%z", "%l"],
+    );
+    is_one_step(&check(&source, 1e-5));
+}

@@ -14,6 +14,7 @@ use meshwork_ir::hash::HashMap;
 
 use super::alloc::{ELEMENT, Emitter, FRAME, Frame, POINTERS, REST, pressure};
 use super::asm::{Asm, Cond, Gpr, Label, Rm, at, gpr};
+use super::carried::{Carried, carry};
 use super::code::{Code, Pool, Unit, log2};
 use super::inst::{Form, Home, Inst, NONE, V, op};
 use super::lower::{Lower, Mode, Reduction, assign, combine};
@@ -175,11 +176,17 @@ impl PhaseEmitter<'_, '_> {
         self.pointers = vec![None; self.body.args.len() + self.body.temps.len()];
         let uniform = self.lower.uniform(self.unit)?;
         if self.phase.extent == Extent::Once {
-            if let Some(row) = row {
-                self.asm.bind(row);
-            }
+            let Some(next_row) = row else {
+                self.asm.set(ELEMENT, 0);
+                self.block(&uniform);
+                return Some(1);
+            };
+            let Carried { loads, row, pinned } = carry(self.body, uniform, self.unit);
+            self.block(&loads);
+            self.asm.bind(next_row);
             self.asm.set(ELEMENT, 0);
-            self.block(&uniform);
+            self.block(&row);
+            pinned.iter().for_each(|&v| self.unit.values[v as usize].pin = None);
             return Some(1);
         }
         let kept = std::mem::take(&mut self.lower.kept);
