@@ -111,22 +111,45 @@ pub(super) fn subtract<T: Field>(y: &mut [T], factor: T, x: &[T]) {
 /// `Σ conj(x) y`, in several lanes.
 #[inline(always)]
 pub(super) fn dot<T: Field>(x: &[T], y: &[T]) -> T {
-    const LANES: usize = 16;
-    let mut sums = [T::zero(); LANES];
-    let (x_lanes, y_lanes) = (x.chunks_exact(LANES), y.chunks_exact(LANES));
-    let rest = x_lanes.remainder().iter().zip(y_lanes.remainder());
-    let rest = rest.fold(T::zero(), |sum, (x, &y)| sum + x.conj() * y);
-    for (x, y) in x_lanes.zip(y_lanes) {
-        for l in 0..LANES {
-            sums[l] = sums[l] + x[l].conj() * y[l];
-        }
-    }
-    total(sums) + rest
+    dots(x, [y])[0]
 }
+
+/// `Σ conj(x) y` for each of several `y` that are as long.
+#[inline(always)]
+pub(super) fn dots<T: Field, const N: usize>(x: &[T], ys: [&[T]; N]) -> [T; N] {
+    /// The sums from `from` to `to`, which are `LANES` apart or a multiple of it.
+    #[inline(always)]
+    fn span<T: Field, const N: usize, const LANES: usize>(x: &[T], ys: [&[T]; N], from: usize, to: usize) -> [T; N] {
+        let mut sums = [[T::zero(); LANES]; N];
+        for i in (from..to).step_by(LANES) {
+            let x = &x[i..i + LANES];
+            for c in 0..N {
+                let y = &ys[c][i..i + LANES];
+                for l in 0..LANES {
+                    sums[c][l] = sums[c][l] + x[l].conj() * y[l];
+                }
+            }
+        }
+        sums.map(total)
+    }
+    let ys = ys.map(|y| &y[..x.len()]);
+    let [long, short] = [LONG, SHORT].map(|lanes| x.len() / lanes * lanes);
+    let (first, second) = (span::<T, N, LONG>(x, ys, 0, long), span::<T, N, SHORT>(x, ys, long, short));
+    std::array::from_fn(|c| {
+        let rest = (short..x.len()).fold(T::zero(), |sum, i| sum + x[i].conj() * ys[c][i]);
+        first[c] + (second[c] + rest)
+    })
+}
+
+/// Lanes of sums, and of what remains.
+const LONG: usize = 16;
+const SHORT: usize = 4;
 
 /// The sum of lanes, by halves.
 #[inline(always)]
-pub(super) fn total<T: Copy + std::ops::Add<Output = T>, const N: usize>(mut lanes: [T; N]) -> T {
+pub(super) fn total<T: Copy + std::ops::Add<Output = T>, const N: usize>(lanes: [T; N]) -> T {
+    // Without this, the compiler lays the loops before it out for these few sums: in pairs instead of whole vectors.
+    let mut lanes = std::hint::black_box(lanes);
     let mut half = N / 2;
     while half > 0 {
         for l in 0..half {

@@ -9,7 +9,7 @@ use std::ops::Range;
 use rustfft::num_traits::{Float, One, Zero};
 
 use super::factor::{from_columns, into_columns};
-use super::field::{Field, dot, kernel, length, norm, subtract, total, wide};
+use super::field::{Field, dot, dots, kernel, length, norm, subtract, wide};
 use super::product::{Operand, Sign, accumulate};
 use crate::step::Scratch;
 
@@ -127,28 +127,6 @@ fn qr_columns<T: Field>(columns: &mut [T], m: usize, taus: &mut [T]) {
         }
         column[j] = head;
     }
-}
-
-/// `Σ conj(v) y` for each of several `y`.
-#[inline(always)]
-fn dots<T: Field, const N: usize>(v: &[T], ys: [&[T]; N]) -> [T; N] {
-    const LANES: usize = 16;
-    let mut sums = [[T::zero(); LANES]; N];
-    let full = v.len() / LANES * LANES;
-    let ys = ys.map(|y| &y[..v.len()]);
-    for i in (0..full).step_by(LANES) {
-        let v = &v[i..i + LANES];
-        for (sums, y) in sums.iter_mut().zip(ys) {
-            let y = &y[i..i + LANES];
-            for l in 0..LANES {
-                sums[l] = sums[l] + v[l].conj() * y[l];
-            }
-        }
-    }
-    std::array::from_fn(|c| {
-        let rest = v[full..].iter().zip(&ys[c][full..]).fold(T::zero(), |sum, (v, &y)| sum + v.conj() * y);
-        total(sums[c]) + rest
-    })
 }
 
 /// Applies the adjoint of the reflectors of the panel from `k` on, with their [`triangle`], to columns `from..to` of `a`.

@@ -47,43 +47,62 @@ kernel! {
 /// `y = A v` for the Hermitian `A` whose lower triangle has rows `row` apart.
 #[inline(always)]
 fn lower_times<T: Field>(a: &[T], row: usize, v: &[T], y: &mut [T]) {
-    /// Adds what `ROWS` rows from `i` on contribute.
-    #[inline(always)]
-    fn some<T: Field, const ROWS: usize, const LANES: usize>(a: &[T], row: usize, v: &[T], y: &mut [T], i: usize) {
-        let rows: [&[T]; ROWS] = std::array::from_fn(|r| &a[(i + r) * row..(i + r) * row + i + r + 1]);
-        let mut sums = [[T::zero(); LANES]; ROWS];
-        let full = i / LANES * LANES;
-        for c in (0..full).step_by(LANES) {
-            let (v_c, y_c) = (&v[c..c + LANES], &mut y[c..c + LANES]);
-            for r in 0..ROWS {
-                let (a_c, factor) = (&rows[r][c..c + LANES], v[i + r]);
-                for l in 0..LANES {
-                    sums[r][l] = sums[r][l] + a_c[l] * v_c[l];
-                    y_c[l] = y_c[l] + a_c[l].conj() * factor;
-                }
-            }
-        }
-        for r in 0..ROWS {
-            let mut sum = total(sums[r]) + v[i + r].scale(rows[r][i + r].re());
-            for c in full..i + r {
-                sum = sum + rows[r][c] * v[c];
-                y[c] = y[c] + rows[r][c].conj() * v[i + r];
-            }
-            y[i + r] = y[i + r] + sum;
-        }
-    }
     y.fill(T::zero());
     let fours = v.len() / 4 * 4;
     for i in (0..fours).step_by(4) {
         if size_of::<T>() == 4 {
-            some::<T, 4, SHORT_LANES>(a, row, v, y, i);
+            lower_rows::<T, 4, SHORT_LANES>(a, row, v, y, i);
         } else {
-            some::<T, 4, LANES>(a, row, v, y, i);
+            lower_rows::<T, 4, LANES>(a, row, v, y, i);
         }
     }
     for i in fours..v.len() {
-        some::<T, 1, LANES>(a, row, v, y, i);
+        lower_rows::<T, 1, LANES>(a, row, v, y, i);
     }
+}
+
+/// Adds what `ROWS` rows from `i` on contribute to [`lower_times`].
+#[inline(always)]
+fn lower_rows<T: Field, const ROWS: usize, const LANES: usize>(a: &[T], row: usize, v: &[T], y: &mut [T], i: usize) {
+    let rows: [&[T]; ROWS] = std::array::from_fn(|r| &a[(i + r) * row..(i + r) * row + i + r + 1]);
+    let factors: [T; ROWS] = std::array::from_fn(|r| v[i + r]);
+    // The last columns before the diagonal in fewer lanes.
+    let (long, short) = (i / LANES * LANES, i / 4 * 4);
+    let first = lower_columns::<T, ROWS, LANES>(rows, factors, v, y, (0, long));
+    let second = lower_columns::<T, ROWS, 4>(rows, factors, v, y, (long, short));
+    for r in 0..ROWS {
+        let mut sum = first[r] + second[r] + v[i + r].scale(rows[r][i + r].re());
+        for c in short..i + r {
+            sum = sum + rows[r][c] * v[c];
+            y[c] = y[c] + rows[r][c].conj() * v[i + r];
+        }
+        y[i + r] = y[i + r] + sum;
+    }
+}
+
+/// Adds `conj(row) factor` of each row to `y` and gives `row v`, both in columns `from..to`, a multiple of `LANES`.
+#[inline(always)]
+fn lower_columns<T: Field, const ROWS: usize, const LANES: usize>(
+    rows: [&[T]; ROWS],
+    factors: [T; ROWS],
+    v: &[T],
+    y: &mut [T],
+    (from, to): (usize, usize),
+) -> [T; ROWS] {
+    let mut sums = [[T::zero(); LANES]; ROWS];
+    for c in (from..to).step_by(LANES) {
+        let (v_c, y_c) = (&v[c..c + LANES], &mut y[c..c + LANES]);
+        let mut added: [T; LANES] = std::array::from_fn(|l| y_c[l]);
+        for r in 0..ROWS {
+            let a_c = &rows[r][c..c + LANES];
+            for l in 0..LANES {
+                sums[r][l] = sums[r][l] + a_c[l] * v_c[l];
+                added[l] = added[l] + a_c[l].conj() * factors[r];
+            }
+        }
+        y_c.copy_from_slice(&added);
+    }
+    sums.map(total)
 }
 
 /// `y = A* v` for rows of `A` that are `row` apart.
