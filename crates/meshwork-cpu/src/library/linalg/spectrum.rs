@@ -28,8 +28,12 @@ impl<R: Float> Rows<R> {
     }
 
     /// Rows `i` and `j` become `cos i + sin j` and `cos j - sin i`.
+    #[inline]
     pub(super) fn turn(&mut self, i: usize, j: usize, cos: R, sin: R) {
         let n = self.n;
+        if n == 0 {
+            return;
+        }
         let (low, high) = (i.min(j), i.max(j));
         let (before, after) = self.values.split_at_mut(high * n);
         let (low_row, high_row) = (&mut before[low * n..(low + 1) * n], &mut after[..n]);
