@@ -192,15 +192,16 @@ impl Code<'_> {
         })
     }
 
-    /// Bits whose upper half is `v` rounded to bf16; all of them are set for NaN.
+    /// Bits whose upper half is `v` rounded to bf16. A NaN keeps its sign, by which sorts order it.
     fn bf16_bits(&mut self, v: V) -> V {
-        let (one, half) = (self.unit.splat(4, 1), self.unit.splat(4, 0x7FFF));
+        let (one, half, quiet) = (self.unit.splat(4, 1), self.unit.splat(4, 0x7FFF), self.unit.splat(4, 0x0040_0000));
         let odd = self.shift(2, 4, v, 16);
         let odd = self.both(op::PAND, 4, odd, one);
         let up = self.both(op::PADD[2], 4, v, half);
         let rounded = self.both(op::PADD[2], 4, up, odd);
+        let nan = self.both(op::POR, 4, v, quiet);
         let is_nan = self.rvmi(op::CMP[0], 4, v, v, 3);
-        self.both(op::POR, 4, rounded, is_nan)
+        self.blend(4, is_nan, nan, rounded)
     }
 
     /// `v` as elements of bf16; `rounded` says that it already has no more digits.
