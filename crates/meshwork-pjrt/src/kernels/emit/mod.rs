@@ -4,14 +4,18 @@
 //! at `j - reach`, level 2 at `j - 2 reach`, and so on; the last level is stored. A level keeps [`Plan::slots`] positions in
 //! registers of their own: the walk is written out as many times, so that each time every position is in a known register.
 
+mod memory;
+mod value;
+
 use std::collections::HashMap;
 
 use meshwork_ir::ElementType;
 
 use super::body::{Body, Id, Node};
 use super::plan::{LANES, Plan, THREADS};
-use super::scalar;
 use super::writer::{Width, Writer};
+use memory::kept;
+use value::depends;
 
 /// The oldest PTX that has all that kernels use.
 const VERSION: &str = "7.1";
@@ -381,52 +385,6 @@ impl Walk<'_> {
         Some(())
     }
 
-    /// The number of the first element of row `y` of the tile at position `s`.
-    fn row(&mut self, s: &str, y: i64) -> String {
-        let [_, ny, nx] = self.plan.dims;
-        let w = &mut *self.w;
-        if ny == 1 {
-            return w.set(Width::Single, |r| format!("mul.lo.s32 {r}, {s}, {nx};"));
-        }
-        let y = w.set(Width::Single, |r| format!("add.s32 {r}, {}, {y};", self.tile.y));
-        let y = self.loadable(1, y);
-        let w = &mut *self.w;
-        let row = w.set(Width::Single, |r| format!("mad.lo.s32 {r}, {s}, {ny}, {y};"));
-        w.set(Width::Single, |r| format!("mul.lo.s32 {r}, {row}, {nx};"))
-    }
-
-    fn address(&mut self, base: &str, row: &str, elem: ElementType, q: usize, size: i64) -> String {
-        let x = self.groups[&size][q].0.clone();
-        let at = self.w.set(Width::Single, |r| format!("add.s32 {r}, {row}, {x};"));
-        self.w.set(Width::Double, |r| format!("mad.wide.s32 {r}, {at}, {}, {base};", elem.storage_bytes()))
-    }
-
-    fn load_group(&mut self, elem: ElementType, address: &str, into: &[String]) -> Option<()> {
-        let kind = memory(elem)?;
-        let is_half = kind == "b16";
-        let parts: Vec<String> =
-            if is_half { into.iter().map(|_| self.w.fresh(Width::Half)).collect() } else { into.to_vec() };
-        let (vector, list) = vector(&parts);
-        self.w.line(format!("ld.global.nc{vector}.{kind} {list}, [{address}];"));
-        for (half, into) in parts.iter().zip(into).filter(|_| is_half) {
-            let value = scalar::from_half(self.w, elem, half);
-            self.w.line(format!("mov.b32 {into}, {value};"));
-        }
-        Some(())
-    }
-
-    /// One element, as expressions have it.
-    fn load(&mut self, elem: ElementType, address: &str, offset: i64) -> Option<String> {
-        let into = self.w.fresh(kept(elem)?);
-        let address = if offset == 0 { address.to_string() } else { format!("{address}+{offset}") };
-        self.load_group(elem, &address, std::slice::from_ref(&into))?;
-        Some(if elem == ElementType::I1 { self.truth(&into) } else { into })
-    }
-
-    fn truth(&mut self, kept: &str) -> String {
-        self.w.set(Width::Truth, |p| format!("setp.ne.s32 {p}, {kept}, 0;"))
-    }
-
     /// Gets what the lanes beside this one have of the position in a slot of a level.
     fn share(&mut self, level: i64, slot: i64) {
         let columns = self.plan.columns;
@@ -494,209 +452,4 @@ impl Walk<'_> {
         }
         Some(())
     }
-
-    /// A number as it is kept and stored.
-    fn keep(&mut self, elem: ElementType, value: String) -> Option<String> {
-        if elem == ElementType::I1 {
-            return Some(self.w.set(Width::Single, |r| format!("selp.s32 {r}, 1, 0, {value};")));
-        }
-        if value.starts_with('%') {
-            return Some(value);
-        }
-        let suffix = scalar::suffix(elem)?;
-        Some(self.w.set(kept(elem)?, |r| format!("mov.{suffix} {r}, {value};")))
-    }
-
-    fn store(&mut self, array: usize, elem: ElementType, row: &str, m: i64, values: &[String]) -> Option<()> {
-        let size = self.group(elem);
-        let kind = memory(elem)?;
-        let exists = (self.part == Part::Anywhere && self.plan.rows > 1).then(|| {
-            let y = self.w.set(Width::Single, |r| format!("add.s32 {r}, {}, {m};", self.tile.y));
-            self.w.set(Width::Truth, |p| format!("setp.lt.s32 {p}, {y}, {};", self.plan.dims[1]))
-        });
-        for (q, values) in values.chunks(size as usize).enumerate() {
-            // A lane that stores nothing may have an address outside of the array.
-            let address = self.address(&self.args.to[array].clone(), row, elem, q, size);
-            let mut stores = self.groups[&size][q].1.clone();
-            if let Some(exists) = &exists {
-                stores = self.w.set(Width::Truth, |p| format!("and.pred {p}, {stores}, {exists};"));
-            }
-            let half =
-                |w: &mut Writer, v: &String| w.set(Width::Half, |h| format!("cvt.rn.{}.f32 {h}, {v};", elem.text()));
-            let parts: Vec<String> = match kind {
-                "b16" => values.iter().map(|v| half(self.w, v)).collect(),
-                _ => values.to_vec(),
-            };
-            let (vector, list) = vector(&parts);
-            self.w.line(format!("@{stores} st.global{vector}.{kind} [{address}], {list};"));
-        }
-        Some(())
-    }
-
-    /// The register or number that a node is at row `m` and column `e` of the tile.
-    fn value(&mut self, now: &mut Now, id: Id, m: i64, e: i64) -> Option<String> {
-        let (by_row, by_column) = self.depends[id];
-        let key = (id, if by_row { m } else { 0 }, if by_column { e } else { 0 });
-        if let Some(known) = now.known.get(&key) {
-            return Some(known.clone());
-        }
-        let elem = self.body.elem(id);
-        let value = match self.body.node(id).clone() {
-            Node::Const(bits) if elem == ElementType::I1 => {
-                self.w.set(Width::Truth, |p| format!("mov.pred {p}, {};", u8::from(bits != 0)))
-            }
-            Node::Const(bits) => scalar::immediate(elem, bits)?,
-            Node::Index { dim, offset, wraps } => self.index(now, dim, offset, wraps, m, e, elem)?,
-            Node::Turn => self.turn(now.level, elem)?,
-            Node::Scalar(input) => self.scalars.get(&input)?.clone(),
-            Node::Carried { array, offset: [ds, dy, dx], .. } => {
-                let slot = (now.slot + ds).rem_euclid(self.plan.slots());
-                let row = m + dy + self.plan.reach[1].0;
-                let column = e + dx + self.sides[array].0;
-                let kept =
-                    self.levels[now.level as usize - 1][array][slot as usize][row as usize][column as usize].clone();
-                if elem == ElementType::I1 { self.truth(&kept) } else { kept }
-            }
-            Node::Held { input, at } => {
-                let at = [self.value(now, at[0], m, e)?, self.value(now, at[1], m, e)?, self.value(now, at[2], m, e)?];
-                self.held(input, at)?
-            }
-            Node::Unary(f, a) => {
-                let a = self.operand(now, a, m, e)?;
-                scalar::unary(self.w, f, elem, &a)?
-            }
-            Node::Binary(f, a, b) => {
-                // Numbers can be the second operand of an instruction, not the first.
-                let is_number = matches!(self.body.node(a), Node::Const(_)) && scalar::is_symmetric(f);
-                let (a, b) = if is_number { (b, a) } else { (a, b) };
-                let (a, b) = (self.operand(now, a, m, e)?, self.value(now, b, m, e)?);
-                scalar::binary(self.w, f, elem, &a, &b)?
-            }
-            Node::Compare(order, a, b) => {
-                let of = self.body.elem(a);
-                let (a, b) = (self.operand(now, a, m, e)?, self.value(now, b, m, e)?);
-                scalar::compare(self.w, order, of, &a, &b)?
-            }
-            Node::Select(c, a, b) => {
-                let c = self.value(now, c, m, e)?;
-                let (a, b) = (self.value(now, a, m, e)?, self.value(now, b, m, e)?);
-                scalar::select(self.w, elem, &c, &a, &b)?
-            }
-            Node::Convert(a) => {
-                let of = self.body.elem(a);
-                let a = self.operand(now, a, m, e)?;
-                scalar::convert(self.w, of, elem, &a)?
-            }
-        };
-        now.known.insert(key, value.clone());
-        Some(value)
-    }
-
-    /// Like [`value`](Walk::value), but in a register: the first operand of an instruction.
-    fn operand(&mut self, now: &mut Now, id: Id, m: i64, e: i64) -> Option<String> {
-        let value = self.value(now, id, m, e)?;
-        if value.starts_with('%') {
-            return Some(value);
-        }
-        let elem = self.body.elem(id);
-        let suffix = scalar::suffix(elem)?;
-        Some(self.w.set(scalar::width(elem)?, |r| format!("mov.{suffix} {r}, {value};")))
-    }
-
-    #[allow(clippy::too_many_arguments)]
-    fn index(
-        &mut self,
-        now: &Now,
-        dim: usize,
-        offset: i64,
-        wraps: bool,
-        m: i64,
-        e: i64,
-        elem: ElementType,
-    ) -> Option<String> {
-        let at = match dim {
-            0 => self.brought_back(0, now.s.clone()),
-            1 => {
-                let y = m - (self.plan.steps - now.level) * self.plan.reach[1].0;
-                let y = self.w.set(Width::Single, |r| format!("add.s32 {r}, {}, {y};", self.tile.y));
-                self.brought_back(1, y)
-            }
-            _ => self.columns[e as usize].clone(),
-        };
-        let at = if offset == 0 { at } else { self.w.set(Width::Single, |r| format!("add.s32 {r}, {at}, {offset};")) };
-        let at = if wraps { self.wrapped(dim, at) } else { at };
-        scalar::convert(self.w, ElementType::I32, elem, &at)
-    }
-
-    fn turn(&mut self, level: i64, elem: ElementType) -> Option<String> {
-        let by = (level - 1) * self.args.step;
-        let turn = self.w.set(Width::Double, |r| format!("add.s64 {r}, {}, {by};", self.args.turn));
-        scalar::convert(self.w, ElementType::I64, elem, &turn)
-    }
-
-    fn held(&mut self, input: usize, at: [String; 3]) -> Option<String> {
-        let (dims, elem) = (self.body.inputs[input].dims, self.body.inputs[input].elem);
-        let mut number: Option<String> = None;
-        for (at, n) in at.into_iter().zip(dims) {
-            if n == 1 && number.is_none() {
-                continue;
-            }
-            let at = if self.part == Part::Anywhere { self.clamped(at, n - 1) } else { at };
-            number = Some(match number {
-                None => at,
-                Some(rows) => self.w.set(Width::Single, |r| format!("mad.lo.s32 {r}, {rows}, {n}, {at};")),
-            });
-        }
-        let base = self.args.inputs[input].clone();
-        let address = match number {
-            None => base,
-            Some(at) => {
-                self.w.set(Width::Double, |r| format!("mad.wide.s32 {r}, {at}, {}, {base};", elem.storage_bytes()))
-            }
-        };
-        self.load(elem, &address, 0)
-    }
-}
-
-/// The register in which an element is kept between levels.
-fn kept(elem: ElementType) -> Option<Width> {
-    let width = scalar::width(elem)?;
-    Some(if width == Width::Truth { Width::Single } else { width })
-}
-
-/// The type of an element in memory.
-fn memory(elem: ElementType) -> Option<&'static str> {
-    use ElementType::*;
-    Some(match elem {
-        F32 | I32 | UI32 => "b32",
-        F64 | I64 | UI64 => "b64",
-        BF16 | F16 => "b16",
-        I1 | UI8 => "u8",
-        I8 => "s8",
-        I16 => "s16",
-        UI16 => "u16",
-        _ => return None,
-    })
-}
-
-/// How several registers are loaded or stored at once.
-fn vector(parts: &[String]) -> (String, String) {
-    match parts {
-        [one] => (String::new(), one.clone()),
-        _ => (format!(".v{}", parts.len()), format!("{{{}}}", parts.join(", "))),
-    }
-}
-
-/// Whether each node differs from row to row, and from column to column.
-fn depends(body: &Body) -> Vec<(bool, bool)> {
-    let last = body.live().last().map_or(0, |&id| id + 1);
-    let mut depends = vec![(false, false); last];
-    for id in body.live() {
-        depends[id] = match body.node(id) {
-            Node::Carried { .. } => (true, true),
-            Node::Index { dim, .. } => (*dim == 1, *dim == 2),
-            _ => body.operands(id).iter().fold((false, false), |d, &o| (d.0 | depends[o].0, d.1 | depends[o].1)),
-        };
-    }
-    depends
 }
