@@ -8,6 +8,7 @@
 mod compile;
 mod gemm;
 mod kernels;
+mod planned;
 mod predict;
 mod processes;
 mod published;
@@ -26,6 +27,7 @@ const HELP: &str = "usage: meshwork-bench NAME
   conv                 convolutions, one thread
   kernels [NAME]       fused kernels on one thread
   compile FILE ...     the stages of compiling FILE, as JSON: [--repeat N] [--mesh AXIS=SIZE,...]
+  planned FILE         a program as annotated and as planned, in turn: [--machine FILE] [--search SECONDS] [--rounds N]
   predict MACHINE      predicted and measured times of 20 programs on 1 to 8 devices: [--time MS]
   published            predicted step times compared with published tables: [--vtrain FOLDER] [--rows]
   processes NAME       collectives compared with raw MPI calls, heat1d, heat2d; under mpirun (needs feature mpi)
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
         Some("gemm") => gemm::run(&args[1..]),
         Some("compile") => compile::run(&args[1..]),
         Some("kernels") => kernels::run(&args[1..]),
+        Some("planned") => planned::run(&args[1..]),
         Some("predict") => predict::run(&args[1..]),
         Some("processes") => processes::run(&args[1..]),
         Some("published") => published::run(&args[1..]),

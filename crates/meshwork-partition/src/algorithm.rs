@@ -18,12 +18,20 @@ pub enum Algorithm {
     TriangularSolve,
     /// Products whose operand would be gathered, or whose result added up and scattered: blocks go round beside them.
     RingProducts,
+    /// Halos of loops that are exchanged once in several turns: what neighbours compute meanwhile is computed again.
+    WideHalos,
 }
 
 impl Algorithm {
     /// All of them.
-    pub const ALL: [Algorithm; 5] =
-        [Algorithm::Sort, Algorithm::Fft, Algorithm::Cholesky, Algorithm::TriangularSolve, Algorithm::RingProducts];
+    pub const ALL: [Algorithm; 6] = [
+        Algorithm::Sort,
+        Algorithm::Fft,
+        Algorithm::Cholesky,
+        Algorithm::TriangularSolve,
+        Algorithm::RingProducts,
+        Algorithm::WideHalos,
+    ];
 
     /// The name in options and plans.
     pub fn name(self) -> &'static str {
@@ -33,6 +41,7 @@ impl Algorithm {
             Algorithm::Cholesky => "distributed-cholesky",
             Algorithm::TriangularSolve => "distributed-triangular-solve",
             Algorithm::RingProducts => "ring-products",
+            Algorithm::WideHalos => "wide-halos",
         }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Propagation resolves conflicts by an order. When state (parameters, optimizer moments) and data are both split over
 //! one axis, either may lead: activations then follow the features of the weights or the batch. Both are tried. So are
-//! sorts of a lone dimension whose result is placed as the operand, and such that it is not: see [`spread`].
+//! sorts of a lone dimension whose result is placed as the operand, and such that it is not: see [`spread`]; and loops over a
+//! split dimension with their carries whole: see [`whole_loops`].
 
 use std::collections::BTreeSet;
 
@@ -12,7 +13,7 @@ use meshwork_mesh::Sharding;
 
 use crate::algorithm::{Algorithm, Use};
 use crate::compile::{CompileError, CompileOptions, Compiled, compile_imported, imported};
-use crate::spread;
+use crate::{spread, whole_loops};
 
 /// Nested programs recurse; only touched pages take memory.
 const STACK_BYTES: usize = 1 << 30;
@@ -34,8 +35,29 @@ pub(crate) fn compile_on_mesh(module: &Module, options: &CompileOptions) -> Resu
             compiled = other;
         }
     }
+    if let Some(other) = with_whole_loops(module, &compiled, options)? {
+        compiled = other;
+    }
     compiled.warnings.splice(..0, warnings);
     Ok(compiled)
+}
+
+/// A faster plan than `compiled` in which loops over a split dimension have their carries whole, if there is one that fits the
+/// memory of a device.
+fn with_whole_loops(
+    module: &Module,
+    compiled: &Compiled,
+    options: &CompileOptions,
+) -> Result<Option<Compiled>, CompileError> {
+    let loops = whole_loops::loops_over_rows(compiled);
+    if loops.is_empty() {
+        return Ok(None);
+    }
+    let (again, _) = imported(module)?;
+    let Some(whole) = whole_loops::with_whole_carries(&again, &loops) else { return Ok(None) };
+    let Ok(other) = compile_imported(module, whole, options) else { return Ok(None) };
+    let faster = other.plan.seconds(&options.machine) < compiled.plan.seconds(&options.machine);
+    Ok((other.plan.fits(&options.machine) && faster).then_some(other))
 }
 
 /// Compiles `imported` with the state leading and with the data leading, and takes the faster plan.

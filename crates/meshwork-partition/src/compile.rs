@@ -24,7 +24,7 @@ use crate::plan::cost::Machine;
 use crate::plan::{Border, PlannedCollective, sharding_of_placed};
 use crate::plan::{cause, flops, memory};
 use crate::split::{Placed, SplitFunction, split_function};
-use crate::{PartitionError, Plan, choose, collective, orders, prepare, spread};
+use crate::{PartitionError, Plan, choose, collective, halos, orders, prepare, spread};
 
 /// Why a program could not be placed and split.
 #[derive(Error)]
@@ -292,42 +292,46 @@ fn split_placed(
     let func = entry_of(placed)?;
     let (name, mesh) = mesh_of(placed).unwrap_or_else(|| ("mesh".into(), Mesh::empty()));
     let atoms = Atoms::cut(&mesh, &options.machine.links, cuts(placed, &mesh));
-    let split = split_function(placed, func, &atoms, &options.machine, &options.algorithms)?;
-    let SplitFunction { module: mut local, mut collectives, inputs, outputs } = split;
-    collective::optimize::optimize(
-        &mut local,
-        &mut collectives,
-        options.combine_bytes,
-        options.machine.device.capacity,
-    );
-    if mesh.device_count() > MAX_LISTED && !collectives.is_empty() {
-        let what = format!(
-            "mesh @{name} has {} devices; collectives, which list them all, are written for at most {MAX_LISTED}",
-            mesh.device_count()
-        );
-        return Err(PartitionError::Unsupported { op: placed.place(func), what });
-    }
-    let shardings =
-        |all: &[Placed]| all.iter().map(|p| Arc::new(sharding_of_placed(p, &name, &atoms))).collect::<Vec<_>>();
-    let (inputs, outputs) = (shardings(&inputs), shardings(&outputs));
     let namer = Namer { program: placed, sources };
     let ty = placed.func_type(func);
-    let finish = |(mut local, collectives): (Module, Vec<Collective>)| {
-        collective::write_device_lists(&mut local, &collectives, &atoms);
-        donation::carry(placed, func, &mut local);
-        let collectives = collectives.into_iter().map(|c| PlannedCollective::new(c, &atoms, &namer)).collect();
-        let local_func = local.entry();
-        let plan = Plan {
-            arguments: borders(&ty.inputs, inputs.clone(), |i| argument_label(placed, func, i)),
-            results: borders(&ty.results, outputs.clone(), |i| result_label(placed, func, i)),
-            collectives,
-            peak: local_func.map(|f| memory::peak(&local, f)).unwrap_or_default(),
-            flops: local_func.map_or(0.0, |f| flops::flops(&local, f)),
-            mesh: mesh.clone(),
+    let build = |turns: i64| {
+        let split = split_function(placed, func, &atoms, &options.machine, &options.algorithms, turns)?;
+        let SplitFunction { module: mut local, mut collectives, inputs, outputs, wide } = split;
+        collective::optimize::optimize(
+            &mut local,
+            &mut collectives,
+            options.combine_bytes,
+            options.machine.device.capacity,
+        );
+        if mesh.device_count() > MAX_LISTED && !collectives.is_empty() {
+            let what = format!(
+                "mesh @{name} has {} devices; collectives, which list them all, are written for at most {MAX_LISTED}",
+                mesh.device_count()
+            );
+            return Err(PartitionError::Unsupported { op: placed.place(func), what });
+        }
+        let shardings =
+            |all: &[Placed]| all.iter().map(|p| Arc::new(sharding_of_placed(p, &name, &atoms))).collect::<Vec<_>>();
+        let (inputs, outputs) = (shardings(&inputs), shardings(&outputs));
+        let finish = |(mut local, collectives): (Module, Vec<Collective>)| {
+            collective::write_device_lists(&mut local, &collectives, &atoms);
+            donation::carry(placed, func, &mut local);
+            let collectives = collectives.into_iter().map(|c| PlannedCollective::new(c, &atoms, &namer)).collect();
+            let local_func = local.entry();
+            let plan = Plan {
+                arguments: borders(&ty.inputs, inputs.clone(), |i| argument_label(placed, func, i)),
+                results: borders(&ty.results, outputs.clone(), |i| result_label(placed, func, i)),
+                collectives,
+                peak: local_func.map(|f| memory::peak(&local, f)).unwrap_or_default(),
+                flops: local_func.map_or(0.0, |f| flops::flops(&local, f)),
+                mesh: mesh.clone(),
+            };
+            (local, plan)
         };
-        (local, plan)
+        let (module, plan) = rings::choose((local, collectives), &atoms, options, finish);
+        Ok((module, plan, wide))
     };
-    Ok(rings::choose((local, collectives), &atoms, options, finish))
+    halos::choose(options, build)
 }
 
 pub(crate) fn borders(

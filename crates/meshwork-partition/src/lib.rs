@@ -10,6 +10,7 @@ pub mod collective;
 mod compile;
 mod donation;
 mod error;
+mod halos;
 mod layout;
 mod one_device;
 pub mod orders;
@@ -20,6 +21,7 @@ mod reshard;
 mod split;
 mod spread;
 mod units;
+mod whole_loops;
 mod xla;
 
 pub use algorithm::{Algorithm, Algorithms, Use};

@@ -105,11 +105,41 @@ fn a_softmax_is_two_loops_and_what_both_read_is_written() {
         %b = stablehlo.broadcast_in_dim %s, dims = [0] : (tensor<512xf32>) -> tensor<512x1024xf32>
         %r = stablehlo.divide %e, %b : tensor<512x1024xf32>
         return %r : tensor<512x1024xf32> }";
-    let run = run(source, "device=1000,100");
-    let traffic: i64 = run.ops.iter().map(|op| op.traffic).sum();
+    let traffic = |machine: &str| run(source, machine).ops.iter().map(|op| op.traffic).sum::<i64>();
     let (whole, row) = (512 * 1024 * 4, 512 * 4);
     // Read and written by the exponential, read by the sum and by the division, which writes the result.
-    assert!((5 * whole..5 * whole + 4 * row).contains(&traffic), "{traffic} bytes of {whole}");
+    let apart = traffic("device=1000,100");
+    assert!((5 * whole..5 * whole + 4 * row).contains(&apart), "{apart} bytes of {whole}");
+    // A computer keeps a row in its cache until it is divided: read once and written once.
+    let at_once = traffic("device=1000,100\nhost=1,1,0,1e6");
+    assert!((2 * whole..2 * whole + 4 * row).contains(&at_once), "{at_once} bytes of {whole}");
+}
+
+/// Threads of one computer read the edges of each other's blocks where they are.
+#[test]
+fn halos_of_a_host_are_not_sent() {
+    let source = r#"sdy.mesh @mesh = <["x"=4]>
+        func.func @main(%a: tensor<4096xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>})
+            -> (tensor<4094xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) {
+          %l = stablehlo.slice %a [0:4094] : (tensor<4096xf32>) -> tensor<4094xf32>
+          %r = stablehlo.slice %a [2:4096] : (tensor<4096xf32>) -> tensor<4094xf32>
+          %s = stablehlo.add %l, %r : tensor<4094xf32>
+          return %s : tensor<4094xf32>
+        }"#;
+    let host = "device=0.1,1e6\nhost=1,1,0,1e6\ncollective.collective-permute=10,1,1";
+    assert_eq!(run(source, host).communication_seconds, 0.0);
+    assert!(run(source, "* 10 1\ndevice=0.1,1e6").communication_seconds > 0.0);
+}
+
+/// A number takes no loop of its own on a computer; an array does.
+#[test]
+fn numbers_start_no_loop_of_a_host() {
+    let sum =
+        |ty: &str| format!("func.func @main(%a: {ty}) -> {ty} {{ %r = stablehlo.add %a, %a : {ty} return %r : {ty} }}");
+    let host = "device=0.1,1e6\nelementwise=1,0,10\nhost=1,1,0,1e6";
+    assert_eq!(run(&sum("tensor<i32>"), host).seconds, 0.0);
+    assert!(run(&sum("tensor<64xf32>"), host).seconds >= 10e-6);
+    assert!(run(&sum("tensor<i32>"), "device=0.1,1e6\nelementwise=1,0,10").seconds >= 10e-6);
 }
 
 #[test]

@@ -21,6 +21,9 @@ pub enum PlannerError {
         /// The one that is asked for.
         wanted: String,
     },
+    /// The time was over before anything was compiled.
+    #[error("no plan was made in the time given; give more")]
+    NoTime,
     /// A number of devices that makes no mesh.
     #[error("{devices} devices make no mesh; give at least 1")]
     Devices {

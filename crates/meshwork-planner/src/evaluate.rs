@@ -8,6 +8,7 @@ use std::time::Instant;
 use meshwork_ir::Module;
 use meshwork_partition::{Contract, Machine};
 
+use crate::cut::Cut;
 use crate::judge::{Verdict, plan_of};
 use crate::space::{Assignment, Choice, Results, Space, View, annotate};
 
@@ -55,12 +56,30 @@ impl Judged {
     }
 }
 
+/// What assignments are judged on.
+#[derive(Clone, Copy)]
+pub enum Form<'a> {
+    /// The whole program: what comes out is a plan that would run.
+    Whole(&'a View),
+    /// A few of its blocks: what comes out is an estimate.
+    Cut(&'a Cut),
+}
+
+/// A plan that was better than all before it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Improvement {
+    /// Seconds from the start of the search until it was found.
+    pub after: f64,
+    /// What it costs.
+    pub verdict: Verdict,
+}
+
 /// Evaluates assignments of one space.
 pub struct Evaluator<'a> {
     /// The space.
     pub space: &'a Space,
-    /// The whole program.
-    pub whole: &'a View,
+    /// What they are judged on.
+    pub form: Form<'a>,
     /// What it is to run on.
     pub machine: &'a Machine,
     /// What it has to keep to.
@@ -73,23 +92,29 @@ pub struct Evaluator<'a> {
     pub evaluations: usize,
     /// Why the first that could not be compiled could not.
     pub first_error: Option<String>,
-    started: Instant,
+    /// The plans that keep to the limits and were better than all before them.
+    pub improvements: Vec<Improvement>,
+    /// When the search started.
+    pub started: Instant,
+    began: Instant,
     seen: HashMap<Assignment, Option<Judged>>,
 }
 
 impl<'a> Evaluator<'a> {
-    /// Evaluates on `whole`.
-    pub fn new(space: &'a Space, whole: &'a View, machine: &'a Machine, limits: &'a Limits) -> Evaluator<'a> {
+    /// Evaluates on `form`.
+    pub fn new(space: &'a Space, form: Form<'a>, machine: &'a Machine, limits: &'a Limits) -> Evaluator<'a> {
         Evaluator {
             space,
-            whole,
+            form,
             machine,
             limits,
             deadline: None,
             most: usize::MAX,
             evaluations: 0,
             first_error: None,
+            improvements: vec![],
             started: Instant::now(),
+            began: Instant::now(),
             seen: HashMap::new(),
         }
     }
@@ -102,7 +127,7 @@ impl<'a> Evaluator<'a> {
     /// The share of the time that is used up; nothing if there is no limit on it.
     pub fn used(&self) -> f64 {
         let Some(deadline) = self.deadline else { return 0.0 };
-        let (spent, all) = (self.started.elapsed().as_secs_f64(), deadline.duration_since(self.started).as_secs_f64());
+        let (spent, all) = (self.began.elapsed().as_secs_f64(), deadline.duration_since(self.began).as_secs_f64());
         if all > 0.0 { spent / all } else { 1.0 }
     }
 
@@ -123,15 +148,35 @@ impl<'a> Evaluator<'a> {
             self.evaluations += chunk.len();
             for (a, outcome) in chunk.iter().zip(judged) {
                 let outcome = outcome.map_err(|e| self.first_error.get_or_insert(e).clone()).ok();
+                self.note(outcome);
                 self.seen.insert((*a).clone(), outcome);
             }
         }
         assignments.iter().map(|a| self.seen.get(a).copied().flatten()).collect()
     }
 
+    /// Notes a plan that keeps to the limits, if it is the best so far.
+    fn note(&mut self, judged: Option<Judged>) {
+        let Some(judged) = judged.filter(|judged| judged.is_feasible(self.limits)) else { return };
+        if self.improvements.last().is_none_or(|best| judged.verdict.seconds < best.verdict.seconds) {
+            self.improvements
+                .push(Improvement { after: self.started.elapsed().as_secs_f64(), verdict: judged.verdict });
+        }
+    }
+
     fn judge(&self, assignment: &[Choice]) -> Result<Judged, String> {
-        let module = annotate(self.whole, self.space, assignment, Results::Annotated);
-        judge_module(&module, self.machine, self.limits)
+        let of = |view: &View| {
+            let module = annotate(view, self.space, assignment, Results::Annotated);
+            judge_module(&module, self.machine, self.limits)
+        };
+        match self.form {
+            Form::Whole(view) => of(view),
+            Form::Cut(cut) => {
+                let (few, more) = (of(&cut.few)?, of(&cut.more)?);
+                let verdict = cut.estimate(&few.verdict, &more.verdict);
+                Ok(Judged { verdict, broken: more.broken })
+            }
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use meshwork_partition::plan::{human_bytes, human_seconds};
 use meshwork_partition::{CompileError, Lock, Machine, Plan};
 use regex_lite::Regex;
 
-use crate::evaluate::{Limits, in_parallel};
+use crate::evaluate::{Improvement, Limits, in_parallel};
 use crate::judge::{Verdict, plan_of};
 use crate::problem::Problem;
 use crate::site::SiteKind;
@@ -34,6 +34,8 @@ pub struct Found {
     pub(crate) bound: f64,
     pub(crate) is_exhaustive: bool,
     pub(crate) evaluations: usize,
+    pub(crate) estimates: usize,
+    pub(crate) improvements: Vec<Improvement>,
     pub(crate) model_gap: Option<f64>,
     pub(crate) seconds: f64,
 }
@@ -68,6 +70,16 @@ impl Found {
     /// How many plans were compiled.
     pub fn evaluations(&self) -> usize {
         self.evaluations
+    }
+
+    /// How many assignments were judged on a few blocks of the program first.
+    pub fn estimates(&self) -> usize {
+        self.estimates
+    }
+
+    /// The plans that were better than all before them, in the order in which they were found.
+    pub fn improvements(&self) -> &[Improvement] {
+        &self.improvements
     }
 
     /// How many seconds the search took.

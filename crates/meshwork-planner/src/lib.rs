@@ -8,6 +8,7 @@
 mod bound;
 mod colours;
 mod constraint;
+mod cut;
 mod error;
 mod evaluate;
 mod found;
@@ -28,6 +29,7 @@ mod what_if;
 
 pub use constraint::{Constraint, Forbidden, parse_bytes};
 pub use error::PlannerError;
+pub use evaluate::Improvement;
 pub use found::{ArrayPlace, Candidate, Difference, Found, Other, PlacedArray, Reason};
 pub use judge::{Verdict, judge};
 pub use model::{Model, Proposal};

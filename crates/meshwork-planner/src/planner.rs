@@ -9,8 +9,9 @@ use meshwork_partition::{Contract, Lock, Machine};
 
 use crate::bound::lower_bound;
 use crate::constraint::{Constraint, Forbidden};
+use crate::cut::Cut;
 use crate::error::PlannerError;
-use crate::evaluate::{Evaluator, Limits};
+use crate::evaluate::{Evaluator, Form, Improvement, Limits};
 use crate::found::{Candidate, Found, Program};
 use crate::meshes::meshes;
 use crate::problem::{Annotated, Base, Problem};
@@ -24,6 +25,10 @@ const EXHAUSTIVE: u64 = 4096;
 const SECONDS: f64 = 60.0;
 /// Meshes that are searched in full when the mesh is chosen.
 const MESHES: usize = 3;
+/// The part of the time for a search on a few blocks of the program.
+const ON_CUT: f64 = 0.125;
+/// What that finds is judged on the whole program: this many assignments.
+const FROM_CUT: usize = 8;
 
 /// Searches for the shardings of a program.
 ///
@@ -179,13 +184,15 @@ impl<'a> Planner<'a> {
         if outcome.candidates.is_empty() {
             return Err(self.infeasible(outcome));
         }
-        let Outcome { candidates, is_exhaustive, evaluations, model_gap, .. } = outcome;
+        let Outcome { candidates, is_exhaustive, evaluations, estimates, improvements, model_gap, .. } = outcome;
         let devices = candidates[0].mesh().device_count();
         let mut found = Found {
             bound: lower_bound(self.module, self.machine, devices),
             candidates,
             is_exhaustive,
             evaluations,
+            estimates,
+            improvements,
             model_gap,
             seconds: 0.0,
         };
@@ -216,24 +223,36 @@ impl<'a> Planner<'a> {
         let until = |share: f64| {
             seconds.is_finite().then(|| started + Duration::from_secs_f64((seconds * share).clamp(0.0, 1e9)))
         };
+        let on_mesh = |problem: Problem, effort: &Effort, share: f64| {
+            self.on_mesh(&program, problem, effort, Times { started, deadline: until(share) })
+        };
         if let [mesh] = choices.as_slice() {
-            return self.on_mesh(&program, problem(mesh)?, &self.effort, until(0.8));
+            return on_mesh(problem(mesh)?, &self.effort, 0.8);
         }
-        // Recipes only, to see which meshes are worth more.
+        // Recipes only, to see which meshes are worth more. Few axes come first: what there is no time for has many.
         let recipes = Effort { expansions: 0, exhaustive: 0, ..self.effort };
         let mut ranked: Vec<(f64, Mesh)> = vec![];
         let mut total = Outcome::default();
         for (i, mesh) in choices.iter().enumerate() {
             let share = 0.4 * (i + 1) as f64 / choices.len() as f64;
-            let outcome = self.on_mesh(&program, problem(mesh)?, &recipes, until(share))?;
-            ranked.push((outcome.score, mesh.clone()));
-            total.join(outcome);
+            match on_mesh(problem(mesh)?, &recipes, share) {
+                Ok(outcome) => {
+                    ranked.push((outcome.score, mesh.clone()));
+                    total.join(outcome);
+                }
+                Err(PlannerError::NoTime) if i > 0 => continue,
+                Err(error) => return Err(error),
+            }
         }
         ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
         let best = ranked.len().min(MESHES);
         for (i, (_, mesh)) in ranked.into_iter().take(best).enumerate() {
             let share = 0.4 + 0.45 * (i + 1) as f64 / best as f64;
-            total.join(self.on_mesh(&program, problem(&mesh)?, &self.effort, until(share))?);
+            match on_mesh(problem(&mesh)?, &self.effort, share) {
+                Ok(outcome) => total.join(outcome),
+                Err(PlannerError::NoTime) if i > 0 => break,
+                Err(error) => return Err(error),
+            }
         }
         total.is_exhaustive = false;
         total.candidates.truncate(self.top);
@@ -245,34 +264,56 @@ impl<'a> Planner<'a> {
         program: &Arc<Program>,
         problem: Problem,
         effort: &Effort,
-        deadline: Option<Instant>,
+        times: Times,
     ) -> Result<Outcome, PlannerError> {
         let problem = Arc::new(problem);
-        let mut evaluator = Evaluator::new(&problem.space, &problem.whole, &program.machine, &program.limits);
-        (evaluator.deadline, evaluator.most) = (deadline, self.evaluations);
-        let proposed = proposals(&problem, &program.machine, program.limits.memory, deadline);
-        let given = if effort.seeds == Seeds::Recipes { &proposed.seeds[..] } else { &[] };
-        let searched = search(&mut evaluator, &problem.census, given, effort);
+        let evaluator = |form| {
+            let mut evaluator = Evaluator::new(&problem.space, form, &program.machine, &program.limits);
+            (evaluator.deadline, evaluator.most, evaluator.started) = (times.deadline, self.evaluations, times.started);
+            evaluator
+        };
+        let few = problem.space.argument_assignments() <= effort.exhaustive;
+        let cut = if few { None } else { Cut::of(&problem.whole) };
+        if let Some(cut) = cut.as_ref().filter(|_| effort.expansions == 0) {
+            // Only to compare meshes: an estimate will do.
+            let mut on_cut = evaluator(Form::Cut(cut));
+            let found = search(&mut on_cut, &problem.census, &[], effort).pool;
+            let (_, best) = found.first().ok_or_else(|| no_plan(on_cut.first_error.take()))?;
+            let (estimates, score) = (on_cut.evaluations, best.score(&program.limits));
+            return Ok(Outcome { estimates, score, ..Outcome::default() });
+        }
+        let mut proposed = proposals(&problem, &program.machine, program.limits.memory, times.deadline);
+        if effort.seeds == Seeds::Given {
+            proposed.seeds.clear();
+        }
+        let mut outcome = Outcome { model_gap: proposed.gap, ..Outcome::default() };
+        let (mut given, mut effort) = (proposed.seeds, *effort);
+        if let Some(cut) = &cut {
+            let mut on_cut = evaluator(Form::Cut(cut));
+            on_cut.deadline = times.part(ON_CUT);
+            let found = search(&mut on_cut, &problem.census, &given, &effort).pool;
+            outcome.estimates = on_cut.evaluations;
+            let leanest = found.iter().min_by_key(|(_, judged)| judged.verdict.peak);
+            given = found.iter().take(FROM_CUT).chain(leanest).map(|(assignment, _)| assignment.clone()).collect();
+            effort.seeds = Seeds::Given;
+        }
+        let mut evaluator = evaluator(Form::Whole(&problem.whole));
+        let searched = search(&mut evaluator, &problem.census, &given, &effort);
         let judged = searched.pool;
         if judged.is_empty() {
-            let error = evaluator.first_error.unwrap_or_else(|| "no plan was made in the time given".into());
-            return Err(PlannerError::Compile(error));
+            return Err(no_plan(evaluator.first_error));
         }
-        let least = judged.iter().map(|(_, j)| j.verdict.peak).min().unwrap_or(0);
-        let best_score = judged[0].1.score(&program.limits);
-        let evaluations = evaluator.evaluations;
+        outcome.is_exhaustive = searched.is_exhaustive;
+        outcome.least = judged.iter().map(|(_, j)| j.verdict.peak).min();
+        outcome.score = judged[0].1.score(&program.limits);
+        outcome.evaluations = evaluator.evaluations;
+        outcome.improvements = evaluator.improvements;
         let feasible = judged.into_iter().filter(|(_, j)| j.is_feasible(&program.limits));
         let candidates = feasible
             .take(self.top)
             .map(|(assignment, j)| Candidate::new(program.clone(), problem.clone(), assignment, j.verdict));
-        Ok(Outcome {
-            candidates: candidates.collect(),
-            is_exhaustive: searched.is_exhaustive,
-            evaluations,
-            model_gap: proposed.gap,
-            score: best_score,
-            least: Some(least),
-        })
+        outcome.candidates = candidates.collect();
+        Ok(outcome)
     }
 
     /// Why there is no plan: by how much memory misses, and the smallest set of constraints that cannot hold together.
@@ -295,6 +336,11 @@ impl<'a> Planner<'a> {
     }
 }
 
+/// Why nothing was judged.
+fn no_plan(first_error: Option<String>) -> PlannerError {
+    first_error.map_or(PlannerError::NoTime, PlannerError::Compile)
+}
+
 /// The limits among the constraints; of several on memory the smallest.
 fn limits(constraints: &[Constraint]) -> Limits {
     let mut limits = Limits::default();
@@ -308,12 +354,30 @@ fn limits(constraints: &[Constraint]) -> Limits {
     limits
 }
 
+/// When a search started and when it has to end.
+#[derive(Clone, Copy)]
+struct Times {
+    started: Instant,
+    deadline: Option<Instant>,
+}
+
+impl Times {
+    /// When this part of what is left will be over.
+    fn part(&self, part: f64) -> Option<Instant> {
+        let now = Instant::now();
+        self.deadline.map(|deadline| now + deadline.saturating_duration_since(now).mul_f64(part))
+    }
+}
+
 /// What searching one or several meshes gave.
 #[derive(Default)]
 struct Outcome {
     candidates: Vec<Candidate>,
     is_exhaustive: bool,
     evaluations: usize,
+    /// Judged on a few blocks.
+    estimates: usize,
+    improvements: Vec<Improvement>,
     /// In the model; of several meshes that of the one that was searched last.
     model_gap: Option<f64>,
     score: f64,
@@ -325,6 +389,13 @@ impl Outcome {
         self.candidates.extend(other.candidates);
         self.candidates.sort_by(|a, b| a.verdict().seconds.total_cmp(&b.verdict().seconds));
         self.evaluations += other.evaluations;
+        self.estimates += other.estimates;
+        for improvement in other.improvements {
+            let best = self.improvements.last();
+            if best.is_none_or(|best| improvement.verdict.seconds < best.verdict.seconds) {
+                self.improvements.push(improvement);
+            }
+        }
         self.model_gap = other.model_gap;
         self.least = self.least.into_iter().chain(other.least).min();
     }

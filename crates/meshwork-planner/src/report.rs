@@ -6,11 +6,16 @@ use meshwork_mesh::{Mesh, Sharding};
 use meshwork_partition::plan::{human_bytes, human_seconds};
 use serde_json::{Value, json};
 
+use crate::evaluate::Improvement;
 use crate::found::{ArrayPlace, Candidate, Found};
 use crate::judge::Verdict;
 
 /// Reasons that the table shows; the rest is counted.
 const SHOWN: usize = 24;
+/// A plan that takes at most this many times as long as the last one is near it.
+const CLOSE: f64 = 1.03;
+/// Seconds of a search for which it is told when plans were found.
+const LONG: f64 = 1.0;
 
 impl Found {
     /// What was found, for people.
@@ -33,7 +38,19 @@ impl Found {
         if let Some(gap) = self.model_gap() {
             let _ = writeln!(out, "gap in the model: {:.2}%", 100.0 * gap);
         }
-        let _ = writeln!(out, "{} plans compiled in {:.1} s", self.evaluations(), self.seconds());
+        let estimated = match self.estimates() {
+            0 => String::new(),
+            n => format!(", {n} assignments judged on a few blocks"),
+        };
+        let _ = writeln!(out, "{} plans compiled in {:.1} s{estimated}", self.evaluations(), self.seconds());
+        if let [first, .., last] = self.improvements()
+            && last.after >= LONG
+        {
+            let at = |i: &Improvement| format!("{} after {:.1} s", human_seconds(i.verdict.seconds), i.after);
+            let near = self.improvements().iter().find(|i| i.verdict.seconds <= CLOSE * last.verdict.seconds);
+            let near = near.map_or(0.0, |i| i.after);
+            let _ = writeln!(out, "first plan: {}; last: {}; within 3% of it after {near:.1} s", at(first), at(last));
+        }
         let reasons = best.reasons();
         if reasons.is_empty() {
             out += "\nno annotation is needed\n";
@@ -63,6 +80,9 @@ impl Found {
             "model_gap": self.model_gap(),
             "bound_seconds": self.bound(),
             "evaluations": self.evaluations(),
+            "estimates": self.estimates(),
+            "improvements": self.improvements().iter()
+                .map(|i| json!({ "after_seconds": i.after, "verdict": verdict_json(&i.verdict) })).collect::<Vec<_>>(),
             "seconds": self.seconds(),
         })
     }

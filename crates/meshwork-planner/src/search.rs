@@ -20,6 +20,8 @@ const PER_AXIS: usize = 5;
 const COMBINED: usize = 240;
 /// Colours that moves are made of.
 const COLOURS: usize = 12;
+/// Moves that are tried before what they brought is looked at.
+const AT_ONCE: usize = 16;
 /// The least gain, as a share, that counts as one.
 const GAIN: f64 = 1e-3;
 
@@ -74,10 +76,17 @@ pub fn search(evaluator: &mut Evaluator<'_>, census: &Census, given: &[Assignmen
         }
         let Some(next) = pool.next(evaluator) else { break };
         let before = pool.best(evaluator);
-        pool.list[next].expanded = true;
         let from = pool.list[next].assignment.clone();
-        pool.add_all(evaluator, &moves(space, &from, &colours));
-        without_gain = if pool.best(evaluator) < before * (1.0 - GAIN) { 0 } else { without_gain + 1 };
+        let all = moves(space, &from, &colours);
+        // The first few that bring something are taken at once; the others are one decision away from those, too.
+        let gained = all.chunks(AT_ONCE).any(|some| {
+            pool.add_all(evaluator, some);
+            pool.best(evaluator) < before * (1.0 - GAIN)
+        });
+        if !gained {
+            pool.expanded(&from);
+        }
+        without_gain = if gained { 0 } else { without_gain + 1 };
     }
     Searched { pool: pool.list.into_iter().map(|entry| (entry.assignment, entry.judged)).collect(), is_exhaustive }
 }
@@ -113,6 +122,11 @@ impl Pool {
             rank += 1;
             rank <= POOL || kept.contains(&e.judged.verdict.peak)
         });
+    }
+
+    /// All that is one decision away from `assignment` was tried.
+    fn expanded(&mut self, assignment: &[Choice]) {
+        self.list.iter_mut().filter(|e| e.assignment == assignment).for_each(|e| e.expanded = true);
     }
 
     fn leanest(&self) -> impl Iterator<Item = &Entry> {

@@ -180,6 +180,11 @@ impl Plan {
         sent.sum::<f64>() + self.flops / (machine.device.best_peak() * 1e12)
     }
 
+    /// Whether its peak fits the memory of a device of `machine`, as far as that is known.
+    pub fn fits(&self, machine: &Machine) -> bool {
+        machine.device.capacity.is_none_or(|room| self.peak.bytes as f64 <= room)
+    }
+
     /// Whether a collective stands in a loop whose trip count is not known.
     pub fn has_unknown_trip_counts(&self) -> bool {
         self.collectives.iter().any(|c| c.collective.times_unknown)

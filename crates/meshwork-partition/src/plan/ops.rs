@@ -4,7 +4,7 @@
 //! somebody asks for it.
 
 use meshwork_ir::hash::HashMap;
-use meshwork_ir::op::{BodyOp, ControlOp, MovementOp, SourceOp, TokenOp};
+use meshwork_ir::op::{BodyOp, CollectiveOp, ControlOp, MovementOp, SourceOp, TokenOp};
 use meshwork_ir::{BlockId, Def, Module, OpId, OpKind, Trait, ValueId};
 
 use crate::compile::Compiled;
@@ -111,6 +111,7 @@ pub(super) fn list(module: &Module, plan: &Plan, machine: &Machine) -> Vec<Plann
         let bytes = touched(module, op);
         let collective = collectives.get(&op).copied();
         let seconds = match collective {
+            Some(_) if machine.host.is_some() && is_halo(module, op) => 0.0,
             Some(i) => machine.collective_seconds(&planned[i], &plan.mesh),
             None => 0.0,
         };
@@ -139,6 +140,21 @@ pub(super) fn list(module: &Module, plan: &Plan, machine: &Machine) -> Vec<Plann
         });
     }
     list
+}
+
+/// The least part of an array that does not count as its edge.
+const EDGE: i64 = 16;
+
+/// Whether `op` sends the edge of an array: threads of one computer read it where it is.
+pub(super) fn is_halo(module: &Module, op: OpId) -> bool {
+    let data = module.op(op);
+    let (OpKind::Collective(CollectiveOp::CollectivePermute), [sent]) = (data.kind(), data.operands()) else {
+        return false;
+    };
+    let slice = module.def_op(*sent).map(|op| module.op(op));
+    slice
+        .filter(|slice| slice.kind() == MovementOp::Slice)
+        .is_some_and(|slice| type_bytes(module.ty(*sent)) * EDGE <= type_bytes(module.ty(slice.operands()[0])))
 }
 
 fn operand(module: &Module, v: ValueId, index: &HashMap<OpId, usize>) -> Option<Operand> {

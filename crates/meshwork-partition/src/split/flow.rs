@@ -60,6 +60,9 @@ fn scalar_constant(module: &Module, v: ValueId, loops: &[(OpId, BlockId)]) -> Op
 impl Splitter<'_> {
     /// Splits a `while`: carried values keep the placement of the results.
     pub fn while_loop(&mut self, op: OpId) -> Result<()> {
+        if self.wide_loop(op)? {
+            return Ok(());
+        }
         let results = self.src.op(op).results().to_vec();
         let layouts: Vec<Layout> = results.iter().map(|&r| self.placed(r)).collect();
         self.reason = "the loop carries it in this placement".into();

@@ -25,6 +25,7 @@ mod solve;
 pub(crate) mod sort;
 pub(crate) mod strategy;
 mod top_k;
+pub(crate) mod wide;
 pub(crate) mod window;
 
 use std::borrow::Cow;
@@ -47,6 +48,7 @@ use crate::plan::cost::Machine;
 use crate::reshard::Paths;
 use crate::reshard::moves::Form;
 use crate::split::local::LocalBuilder;
+use crate::split::wide::WideHalos;
 
 type Result<T> = std::result::Result<T, PartitionError>;
 
@@ -78,6 +80,8 @@ pub struct Splitter<'a> {
     pub fastest: f64,
     /// Which algorithms for split dimensions are used.
     pub algorithms: Algorithms,
+    /// How often loops exchange halos.
+    pub wide: WideHalos,
     forms: Vec<SmallVec<[Form; 1]>>,
     // Values that got a form, and the local value, in order: a region forgets what was added inside it.
     trail: Vec<(ValueId, ValueId)>,
@@ -118,6 +122,8 @@ pub struct SplitFunction {
     pub inputs: Vec<Placed>,
     /// Placement of the results.
     pub outputs: Vec<Placed>,
+    /// Loops that exchange halos less often than in every turn, or could.
+    pub wide: WideHalos,
 }
 
 /// Placement of an argument or result of the function.
@@ -128,13 +134,15 @@ pub struct Placed {
     pub reordered: Option<Arc<Mesh>>,
 }
 
-/// Splits function `func` of `src`, in which every call is inlined and every value has its final placement.
+/// Splits function `func` of `src`, in which every call is inlined and every value has its final placement. Loops exchange halos every
+/// `turns` turns, where they can.
 pub fn split_function(
     src: &Module,
     func: OpId,
     atoms: &Atoms,
     machine: &Machine,
     algorithms: &Algorithms,
+    turns: i64,
 ) -> Result<SplitFunction> {
     let global = src.func_type(func);
     let block = src.body_of(func, 0).ok_or_else(|| PartitionError::Invalid {
@@ -160,6 +168,7 @@ pub fn split_function(
         machine: machine.clone(),
         fastest: machine.links.fastest(atoms.mesh()),
         algorithms: algorithms.clone(),
+        wide: WideHalos { turns, ..WideHalos::default() },
         forms: vec![SmallVec::new(); src.value_slots()],
         trail: vec![],
         marks: vec![],
@@ -205,7 +214,7 @@ pub fn split_function(
     let ty = FunctionType { inputs: types(out, out.block(entry).args()), results: types(out, &results) };
     out.set_func_type(local_func, ty);
     debug_assert_eq!(global.inputs.len(), inputs.len());
-    Ok(SplitFunction { module: s.local.module, collectives: s.collectives, inputs, outputs })
+    Ok(SplitFunction { module: s.local.module, collectives: s.collectives, inputs, outputs, wide: s.wide })
 }
 
 /// `i32` unless an extent (or a line with its padding) needs more.

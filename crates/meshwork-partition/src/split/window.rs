@@ -197,7 +197,7 @@ impl Splitter<'_> {
         out
     }
 
-    fn slides(&self, op: OpId, rank: usize) -> Vec<Slide> {
+    pub(super) fn slides(&self, op: OpId, rank: usize) -> Vec<Slide> {
         let data = self.src.op(op);
         let list = |name: &str, default: i64| data.i64s(name).unwrap_or_else(|| vec![default; rank]);
         let (size, stride) = (list("window_dimensions", 1), list("window_strides", 1));

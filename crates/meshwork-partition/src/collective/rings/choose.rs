@@ -8,7 +8,6 @@ use crate::algorithm::{Algorithm, Use};
 use crate::collective::Collective;
 use crate::compile::CompileOptions;
 use crate::layout::atoms::Atoms;
-use crate::plan::cost::Machine;
 use crate::plan::simulate_program;
 
 /// A per-device program and its collectives.
@@ -24,7 +23,7 @@ pub fn choose(
 ) -> (Module, Plan) {
     let machine = &options.machine;
     let when = options.algorithms.of(Algorithm::RingProducts);
-    if when == Use::Never || (when == Use::Weighed && !overlaps(machine)) {
+    if when == Use::Never || (when == Use::Weighed && !machine.is_given_network()) {
         return finish(local);
     }
     let mut found = find(&local.0, &local.1, atoms, machine);
@@ -43,23 +42,14 @@ pub fn choose(
     found.retain(|ring| ring.is_waited_for(&local.1, &run.ops));
     let mut least = run.seconds;
     let (operands, results): (Vec<Ring>, Vec<Ring>) = found.iter().cloned().partition(Ring::gathers);
-    let fits = |plan: &Plan| machine.device.capacity.is_none_or(|room| plan.peak.bytes as f64 <= room);
     let both = !operands.is_empty() && !results.is_empty();
     for rings in [&found, &operands, &results].into_iter().take(if both { 3 } else { 1 }).filter(|set| !set.is_empty())
     {
         let other = with(rings);
         let seconds = simulate_program(&other.0, &other.1, machine).seconds;
-        if seconds < least && (fits(&other.1) || !fits(&best.1)) {
+        if seconds < least && (other.1.fits(machine) || !best.1.fits(machine)) {
             (best, least) = (other, seconds);
         }
     }
     best
-}
-
-/// Whether communication is known to run beside products: not where devices are threads of one computer, nor if nothing but
-/// the size of its memory was said about the machine.
-fn overlaps(machine: &Machine) -> bool {
-    let mut rates = machine.clone();
-    rates.device.capacity = None;
-    machine.host.is_none() && rates != Machine::default()
 }

@@ -38,6 +38,18 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// Whether more is known about it than the size of its memory.
+    pub fn is_given(&self) -> bool {
+        let mut rates = self.clone();
+        rates.device.capacity = None;
+        rates != Machine::default()
+    }
+
+    /// Whether something is known about devices that communicate beside their work, as threads of one computer do not.
+    pub(crate) fn is_given_network(&self) -> bool {
+        self.host.is_none() && self.is_given()
+    }
+
     /// The predicted seconds of one run of `planned` on `mesh`.
     pub fn collective_seconds(&self, planned: &PlannedCollective, mesh: &Mesh) -> f64 {
         match &self.host {

@@ -2,8 +2,8 @@
 //!
 //! Compilers fuse arithmetic on elements: a value whose readers all stand in one loop is never in memory. An operation
 //! joins the group of its readers if these are all in one group; reductions, concatenations and updates take their operands
-//! in but end a group. What
-//! only spreads or makes up numbers is made again by every reader. A group reads each value from outside once and writes
+//! in but end a group, unless the machine is a computer whose loops keep a row in its cache: there a reduction of rows joins the
+//! loop that goes over the same rows again, as in a softmax or a norm. What only spreads or makes up numbers is made again by every reader. A group reads each value from outside once and writes
 //! what others read. It takes as long as its arithmetic or its traffic, whichever is longer, and starts as one kernel.
 
 use meshwork_ir::hash::{HashMap, HashSet};
@@ -13,7 +13,7 @@ use meshwork_ir::{Def, Module, OpId, OpKind, ValueId};
 use crate::plan::cause::short_name;
 use crate::plan::cost::{Class, Machine};
 use crate::plan::memory::type_bytes;
-use crate::plan::ops::{PlannedOp, touched};
+use crate::plan::ops::{PlannedOp, is_halo, touched};
 
 /// The group of what every reader makes again.
 const MADE_AGAIN: usize = usize::MAX;
@@ -53,6 +53,19 @@ fn part(kind: OpKind) -> Part {
     }
 }
 
+/// How `op` stands to a loop. Threads of one computer read halos where they are, so that blocks are not copied to join them.
+fn part_of(module: &Module, op: OpId, rows: Rows) -> Part {
+    let data = module.op(op);
+    let joins_halos = || {
+        let mut sources = data.operands().iter().filter_map(|&v| module.def_op(v));
+        rows == Rows::InCache && sources.any(|source| is_halo(module, source))
+    };
+    match data.kind() {
+        OpKind::Movement(MovementOp::Concatenate) if joins_halos() => Part::Inside,
+        kind => part(kind),
+    }
+}
+
 /// What is known about the readers of an operation's results.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Readers {
@@ -84,8 +97,9 @@ pub(super) fn set_times(module: &Module, ops: &mut [PlannedOp], machine: &Machin
         Def::Result(op, _) => index.get(&op).copied(),
         Def::Arg(..) => None,
     };
-    let parts: Vec<Part> = ops.iter().map(|op| part(module.op(op.op).kind())).collect();
-    let group = groups(module, ops, &parts, &made_by);
+    let rows = Rows::of(machine);
+    let parts: Vec<Part> = ops.iter().map(|op| part_of(module, op.op, rows)).collect();
+    let group = groups(module, ops, &parts, &made_by, rows);
     let free = |i: usize| group[i] == MADE_AGAIN;
     let mut read: HashSet<(usize, ValueId)> = HashSet::default();
     let mut totals: Vec<Total> = vec![Total::default(); ops.len()];
@@ -110,7 +124,12 @@ pub(super) fn set_times(module: &Module, ops: &mut [PlannedOp], machine: &Machin
                 };
                 let mut traffic = if group[i] == i { written } else { 0 };
                 for &v in reads {
-                    let inside = made_by(v).is_some_and(|from| group[from] == group[i] || free(from));
+                    // A row is reduced in the loop that makes it.
+                    let takes_part = |from: usize| {
+                        rows == Rows::InCache && parts[from] == Part::Inside && reduces_rows(module, ops[i].op)
+                    };
+                    let inside =
+                        made_by(v).is_some_and(|from| group[from] == group[i] || free(from) || takes_part(from));
                     if !inside && read.insert((group[i], v)) {
                         let all = type_bytes(module.ty(v));
                         traffic += if picks { all.min(results()) } else { all };
@@ -143,6 +162,11 @@ pub(super) fn set_times(module: &Module, ops: &mut [PlannedOp], machine: &Machin
             continue;
         }
         let Total { arithmetic, traffic } = totals[group[i]];
+        // The thread that starts the loops of a computer computes numbers by itself.
+        if machine.host.is_some() && traffic <= NUMBERS {
+            ops[i].seconds = 0.0;
+            continue;
+        }
         let sharing = if machine.host.is_some() { devices } else { 1 };
         let memory = machine.device.shared_memory_seconds(traffic, sharing);
         let alone = arithmetic.max(memory);
@@ -163,6 +187,35 @@ pub(super) fn set_times(module: &Module, ops: &mut [PlannedOp], machine: &Machin
     }
 }
 
+/// Whether loops go over the rows of an array several times while they are in a cache.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rows {
+    InCache,
+    InMemory,
+}
+
+impl Rows {
+    fn of(machine: &Machine) -> Rows {
+        if machine.host.is_some() { Rows::InCache } else { Rows::InMemory }
+    }
+}
+
+/// Bytes that a few numbers take at most.
+const NUMBERS: f64 = 64.0;
+/// The longest row that stays in a cache.
+const ROW_BYTES: i64 = 1 << 18;
+
+/// Whether `op` reduces short rows: the last dimensions of its operands.
+fn reduces_rows(module: &Module, op: OpId) -> bool {
+    let data = module.op(op);
+    let (Some(gone), Some(&first)) = (data.i64s("dimensions"), data.operands().first()) else { return false };
+    let dims = module.ty(first).dims();
+    let kept = dims.len() - gone.len().min(dims.len());
+    let last = gone.iter().all(|&d| d >= kept as i64);
+    let elem = module.ty(first).elem().map_or(1, |elem| elem.storage_bytes() as i64);
+    data.kind() == BodyOp::Reduce && last && dims[kept..].iter().product::<i64>() * elem <= ROW_BYTES
+}
+
 #[derive(Clone, Copy, Default)]
 struct Total {
     arithmetic: f64,
@@ -175,6 +228,7 @@ fn groups(
     ops: &mut [PlannedOp],
     parts: &[Part],
     made_by: &impl Fn(ValueId) -> Option<usize>,
+    rows: Rows,
 ) -> Vec<usize> {
     let mut group: Vec<usize> = (0..ops.len()).collect();
     let mut readers = vec![Readers::None; ops.len()];
@@ -184,6 +238,7 @@ fn groups(
         ops[i].traffic = if transposed { 0 } else { ops[i].bytes };
         match (parts[i], readers[i]) {
             (Part::Inside | Part::Renames | Part::Free, Readers::In(g)) => group[i] = g,
+            (Part::Ends, Readers::In(g)) if rows == Rows::InCache && reduces_rows(module, ops[i].op) => group[i] = g,
             (Part::Free, Readers::Groups) => {
                 group[i] = MADE_AGAIN;
                 ops[i].traffic = 0;
