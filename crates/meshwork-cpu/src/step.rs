@@ -154,6 +154,11 @@ pub trait Work: Send + Sync + fmt::Debug {
         None
     }
 
+    /// Its loops, if it is a fused step that is the same on all devices.
+    fn fused(&self) -> Option<&crate::fuse::Fused> {
+        None
+    }
+
     /// Does part `part` (below [`parts`](Work::parts)) on one device.
     ///
     /// # Safety

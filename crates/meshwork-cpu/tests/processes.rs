@@ -107,6 +107,7 @@ fn distributed_algorithms() {
         distributed::factors(&engine);
         distributed::systems(&engine);
         distributed::rings(&engine);
+        distributed::halos(&engine);
     });
 }
 

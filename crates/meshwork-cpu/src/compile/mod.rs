@@ -5,6 +5,9 @@
 //! | `prepare` | a copy of the module with calls inlined, equal things merged, constants near their uses |
 //! | `simplify`, `small`, `stencil`, `pooling`, `dilated`, `interleave` | rewrites of single ops into cheaper ones |
 //! | `expand` | ops that stand for others |
+//! | `narrow` | 64-bit integers of which only the low half counts |
+//! | `unroll` | short loops over large arrays, written out |
+//! | `iotas` | iotas that something reads from memory |
 //! | `carries` | carries of loops that never change |
 //! | `scanned` | products with one row after the other of an array, all rows at once |
 //! | `pairs` | complex numbers as pairs of real ones |
@@ -25,10 +28,13 @@ mod display;
 mod expand;
 mod ids;
 mod interleave;
+mod iotas;
 pub mod lower;
+mod narrow;
 mod pairs;
 mod pooling;
 mod prepare;
+mod repeated;
 mod scanned;
 mod simplify;
 mod small;
@@ -37,6 +43,7 @@ mod strips;
 #[cfg(test)]
 pub(crate) mod testing;
 mod trips;
+mod unroll;
 mod views;
 
 pub(crate) use block::{Compiler, captured};
@@ -83,7 +90,7 @@ fn compile_within(
         };
         return Err(LoadError::Invalid { op: "module".into(), message });
     };
-    let (mut module, func) = prepare::prepare(module, func)?;
+    let (mut module, func) = prepare::prepare(module, func, grid)?;
     let strips = strips::outline(&mut module, func, limits);
     block::program(&Arc::new(module), func, (grid, span), strips)
 }

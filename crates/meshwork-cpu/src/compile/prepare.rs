@@ -5,12 +5,16 @@ use meshwork_ir::op::{
 };
 use meshwork_ir::transform::hoist::hoist;
 use meshwork_ir::transform::{calls, canonicalize, cse, dead, inline, symbol_dce, tuples};
-use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, ValueId, ValueMap, Walk};
+use meshwork_ir::{Attr, BlockId, DeviceGrid, Module, OpId, OpKind, ValueId, ValueMap, Walk};
 
-use super::{LoadError, carries, dilated, expand, interleave, pairs, pooling, scanned, simplify, small, stencil};
+use super::{
+    LoadError, carries, dilated, expand, interleave, iotas, narrow, pairs, pooling, repeated, scanned, simplify, small,
+    stencil, unroll,
+};
+use crate::fuse::Devices;
 
-/// Copies `module` and makes `func` free of calls and of ops that mean nothing to one device.
-pub(crate) fn prepare(module: &Module, func: OpId) -> Result<(Module, OpId), LoadError> {
+/// Copies `module` and makes `func`, which all devices of `grid` run, free of calls and of ops that mean nothing to one device.
+pub(crate) fn prepare(module: &Module, func: OpId, grid: DeviceGrid) -> Result<(Module, OpId), LoadError> {
     let mut module = module.clone();
     refuse_dynamic(&module, func)?;
     inline_all(&mut module, func)?;
@@ -23,15 +27,19 @@ pub(crate) fn prepare(module: &Module, func: OpId) -> Result<(Module, OpId), Loa
     symbol_dce::remove_unused(&mut module, |op| op != func);
     forward_all(&mut module, func);
     carries::forward_unchanged(&mut module, func);
+    unroll::write_out(&mut module, func);
     pairs::split(&mut module, func);
-    let own: [(OpKind, canonicalize::Pattern); 10] = [
+    let own: [(OpKind, canonicalize::Pattern); 13] = [
         (OpKind::Binary(BinaryOp::Add), interleave::sum_of_spread),
         (OpKind::Binary(BinaryOp::Or), interleave::sum_of_spread),
         (OpKind::Contract(ContractOp::Convolution), dilated::convolution),
         (OpKind::Contract(ContractOp::DotGeneral), small::stacked_vectors),
         (OpKind::Body(BodyOp::Reduce), simplify::reduce_of_pairs),
+        (OpKind::Body(BodyOp::Reduce), iotas::reduced_positions),
+        (OpKind::Movement(MovementOp::DynamicSlice), iotas::slice_of_iota),
         (OpKind::Body(BodyOp::ReduceWindow), pooling::reduce_window),
         (OpKind::Body(BodyOp::Reduce), simplify::reduce_of_ones),
+        (OpKind::Movement(MovementOp::Slice), simplify::slice_of_pad),
         (OpKind::Movement(MovementOp::Transpose), simplify::transposed_sum),
         (OpKind::Movement(MovementOp::Transpose), simplify::transposed_product),
         (OpKind::Contract(ContractOp::Convolution), stencil::convolution),
@@ -40,10 +48,13 @@ pub(crate) fn prepare(module: &Module, func: OpId) -> Result<(Module, OpId), Loa
     let patterns: Vec<(OpKind, canonicalize::Pattern)> = all.collect();
     canonicalize::apply(&mut module, &patterns);
     cse::eliminate(&mut module);
+    narrow::low_halves(&mut module, func, Devices::all(grid));
     hoist(&mut module, is_worth_hoisting);
     scanned::hoist_products(&mut module, func);
     cse::eliminate(&mut module);
     sink_constants(&mut module, func);
+    iotas::lift_tables(&mut module, func);
+    repeated::lay_out(&mut module, func);
     dead::remove_dead(&mut module);
     Ok((module, func))
 }

@@ -32,6 +32,37 @@ pub(crate) fn reduce_of_ones(module: &mut Module, op: OpId) -> bool {
     true
 }
 
+/// The only slice of padding is padding by less, possibly less than nothing: its elements are then side by side.
+pub(crate) fn slice_of_pad(module: &mut Module, op: OpId) -> bool {
+    let data = module.op(op);
+    let (&[operand], &[result]) = (data.operands(), data.results()) else { return false };
+    let is_pad = |&def: &OpId| module.op(def).kind() == OpKind::Movement(MovementOp::Pad);
+    let Some(pad) = module.def_op(operand).filter(is_pad) else { return false };
+    let read = |op: OpId, name: &str| module.op(op).i64s(name).unwrap_or_default();
+    let (low, starts, limits) = (read(pad, "edge_padding_low"), read(op, "start_indices"), read(op, "limit_indices"));
+    let &[from, with] = module.op(pad).operands() else { return false };
+    let extents = module.ty(from).dims().to_vec();
+    let plain = read(pad, "interior_padding").iter().all(|&i| i == 0) && read(op, "strides").iter().all(|&s| s == 1);
+    // Something of what was padded is left.
+    let meets = (0..extents.len()).all(|d| starts[d] < low[d] + extents[d] && limits[d] > low[d]);
+    if !plain || !meets || module.value(operand).uses().len() != 1 {
+        return false;
+    }
+    let lower: Vec<i64> = low.iter().zip(&starts).map(|(l, s)| l - s).collect();
+    let higher: Vec<i64> = (0..extents.len()).map(|d| limits[d] - low[d] - extents[d]).collect();
+    let spec = OpSpec::new(OpKind::Movement(MovementOp::Pad))
+        .operands([from, with])
+        .results([module.ty(result).clone()])
+        .attr("edge_padding_low", Attr::i64s(lower))
+        .attr("edge_padding_high", Attr::i64s(higher))
+        .attr("interior_padding", Attr::i64s(vec![0; extents.len()]))
+        .loc(data.loc.clone());
+    let padded = module.push_before(op, spec);
+    module.replace_op(op, &[module.result(padded)]);
+    module.erase(pad);
+    true
+}
+
 /// A reduction over several innermost dimensions of what is computed from arrays that have some of them only, such as all pairs
 /// of two lists of vectors: rows of it are no rows of these arrays. The last dimension goes first.
 pub(crate) fn reduce_of_pairs(module: &mut Module, op: OpId) -> bool {
@@ -190,6 +221,25 @@ mod tests {
             1e-5,
         );
         assert!(!text.contains("40×30×5") && !text.contains("[40, 30, 5]"), "{text}");
+    }
+
+    #[test]
+    fn slices_of_padding() {
+        for (low, high) in [(1, 0), (0, 2), (3, 3), (0, 0), (-1, 2)] {
+            let n = 6 + low + high;
+            for (start, limit) in [(0, n - 1), (1, n), (n / 2, n / 2 + 1), (0, 1), (n - 1, n), (0, n)] {
+                let m = limit - start;
+                let source = format!(
+                    "func.func @main(%x: tensor<2x6xf32>) -> tensor<2x{m}xf32> {{
+                    %z = stablehlo.constant dense<-1.5> : tensor<f32>
+                    %p = stablehlo.pad %x, %z, low = [0, {low}], high = [0, {high}], interior = [0, 0] : (tensor<2x6xf32>, tensor<f32>) -> tensor<2x{n}xf32>
+                    %s = stablehlo.slice %p [0:2, {start}:{limit}] : (tensor<2x{n}xf32>) -> tensor<2x{m}xf32>
+                    %y = stablehlo.add %s, %s : tensor<2x{m}xf32>
+                    return %y : tensor<2x{m}xf32> }}"
+                );
+                check(&source, 0.0);
+            }
+        }
     }
 
     #[test]

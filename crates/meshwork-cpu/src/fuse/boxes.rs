@@ -9,6 +9,7 @@ use super::build::{Builder, Stop};
 use super::graph::{Graph, Id, Place};
 use super::group::Outcome;
 use super::nest::{Array, Loop, NoLoop, plan};
+use super::numbers;
 use super::range::Devices;
 use super::survey::Survey;
 use super::work::MAX_ARRAYS;
@@ -46,6 +47,12 @@ struct Piece {
 
 /// Positions of a dimension that are side by side because it is short.
 const MAX_STACK: i64 = 4;
+/// An edge is at most one in so many positions of a dimension.
+const THIN: i64 = 8;
+/// Elements of an array that takes about as long as its edges.
+const FEW_ELEMENTS: i64 = 2048;
+/// The cost of an element, in additions, that outweighs a step of its own for what has edges.
+const HEAVY: u32 = 40;
 /// Elements of a loop for which that pays.
 const LEAST_BESIDE: i64 = 8;
 
@@ -159,6 +166,10 @@ impl Compiler<'_> {
                         work.push(Piece { lo, hi, beside: beside | 1 << dim });
                         continue;
                     }
+                    let thin = (at - lo[dim]).min(hi[dim] - at) * THIN <= hi[dim] - lo[dim];
+                    if thin && self.is_edge(job, value) {
+                        return Err(Outcome::First(value).into());
+                    }
                     let in_row = job.survey.split.is_some_and(|k| dim >= k);
                     if in_row || built.loops.len() - before + work.len() >= MAX_BOXES {
                         return Err(if job.outputs.contains(&value) || value == job.root {
@@ -223,6 +234,32 @@ impl Compiler<'_> {
             built.loops.push(l);
         }
         Ok(())
+    }
+}
+
+impl Compiler<'_> {
+    /// Whether `value`, which cuts the domain, is better stored first: what is computed from its edges takes as long as all of a
+    /// small array.
+    fn is_edge(&self, job: &Job<'_>, value: ValueId) -> bool {
+        self.puts_edges(value)
+            && value != job.root
+            && !job.outputs.contains(&value)
+            && self.is_edge_worth_a_step(job.survey)
+    }
+
+    /// Whether `value` puts edges on something.
+    pub(super) fn puts_edges(&self, value: ValueId) -> bool {
+        let module = self.cx.module;
+        let kind = module.def_op(value).map(|op| module.op(op).kind());
+        matches!(kind, Some(OpKind::Movement(MovementOp::Pad | MovementOp::Concatenate)))
+    }
+
+    /// Whether a box at the edge of `survey` would take longer than a step that puts the edge on first.
+    pub(super) fn is_edge_worth_a_step(&self, survey: &Survey) -> bool {
+        let module = self.cx.module;
+        let ops = survey.inside.iter().filter_map(|&v| module.def_op(v));
+        let cost: u32 = ops.map(|op| numbers::cost(module.op(op).kind())).sum();
+        survey.domain.iter().product::<i64>() <= FEW_ELEMENTS && cost >= HEAVY
     }
 }
 

@@ -50,6 +50,8 @@ const TILE: i64 = 2048;
 const LEAST_ROW: i64 = 16;
 /// A value that costs more additions is not computed once for each of several reductions.
 const EXPENSIVE: u32 = 16;
+/// Times that what is computed before a reduction is smaller than what is reduced.
+const SMALL_TIMES: i64 = 64;
 /// Innermost reduced dimensions of fewer elements are left for last.
 const SHORT_INNER: i64 = 32;
 /// A part of a stage costs at least this many nanoseconds.
@@ -72,6 +74,9 @@ impl Compiler<'_> {
         }
         while let Some(shared) = self.shared_with_others(op, operand) {
             self.force(shared)?;
+        }
+        for small in self.small_inside(operand) {
+            self.force(small)?;
         }
         let mut source = Source::Value(operand);
         loop {
@@ -127,6 +132,23 @@ impl Compiler<'_> {
         let others = |op: &OpId| !inside.contains(op) && !self.fuse.done.contains(op);
         let shared = |&(_, v): &(u32, ValueId)| module.value(v).uses().iter().any(|u| others(&u.op));
         found.into_iter().filter(shared).max().map(|(_, v)| v)
+    }
+
+    /// What `operand` is made of that is small and to be stored: it is computed first, not at every element.
+    fn small_inside(&self, operand: ValueId) -> Vec<ValueId> {
+        let module = self.cx.module;
+        let size = |v: ValueId| module.ty(v).dims().iter().product::<i64>();
+        let (mut found, mut seen, mut work) = (vec![], HashSet::default(), vec![operand]);
+        while let Some(v) = work.pop() {
+            let def = module.def_op(v).filter(|&op| self.cx.view(v).is_none() && super::is_fusible(module, op));
+            let Some(def) = def.filter(|_| seen.insert(v)) else { continue };
+            if self.is_stored(v) && size(v) * SMALL_TIMES <= size(operand) {
+                found.push(v);
+            } else {
+                work.extend(module.op(def).operands());
+            }
+        }
+        found
     }
 
     /// Runs one stage; the partial results have one dimension more in front, over which they are still to be reduced.

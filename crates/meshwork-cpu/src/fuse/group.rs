@@ -278,7 +278,8 @@ impl Compiler<'_> {
             let scope = Scope { cx: &self.cx, stored: &self.fuse.stored, reductions, grid: self.grid };
             let Ok(both) = scope.survey(&domain, survey.split, &roots) else { continue };
             let alone = scope.survey(&domain, survey.split, &[other]);
-            let related = alone.is_ok_and(|a| self.related(&survey, &a));
+            let has_edges = self.puts_edges(value) && alone.as_ref().is_ok_and(|a| self.is_edge_worth_a_step(a));
+            let related = alone.is_ok_and(|a| !has_edges && self.related(&survey, &a));
             if related && both.leaves.len() + both.joined.len() < MAX_ARRAYS / 3 {
                 survey = both;
             }

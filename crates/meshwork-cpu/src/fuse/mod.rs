@@ -15,7 +15,7 @@ mod keep;
 #[cfg(test)]
 mod memory_tests;
 mod nest;
-mod numbers;
+pub(crate) mod numbers;
 mod phases;
 #[cfg(test)]
 mod random_tests;
@@ -33,10 +33,13 @@ use crate::kernel::ir::{Combine, Ty};
 pub(crate) use affine::scatter_parts;
 use affine::{Lin, Map};
 pub(crate) use build::constant_bits;
+pub(crate) use graph::Moved;
 use graph::Node;
 pub(crate) use group::State;
 use numbers::lane;
 pub(crate) use numbers::{Arithmetic, apply, cost, is_arithmetic};
+pub(crate) use range::{Devices, range};
+pub use work::Fused;
 
 /// Least and greatest integer of an element type.
 pub(crate) fn limits_of(elem: meshwork_ir::ElementType) -> Option<(i64, i64)> {

@@ -2,7 +2,7 @@
 
 use meshwork_ir::DeviceGrid;
 use meshwork_ir::op::{BinaryOp, MixedOp, MovementOp, SourceOp};
-use meshwork_ir::{Module, OpKind, ValueId};
+use meshwork_ir::{ElementType, Module, OpKind, ValueId};
 
 use super::numbers::{self, lane, limits};
 use crate::kernel::ir::Cmp;
@@ -50,6 +50,10 @@ fn bounded(module: &Module, value: ValueId, devices: Devices, depth: usize) -> O
     let found = match op.kind() {
         OpKind::Source(SourceOp::PartitionId) => devices.partitions,
         OpKind::Source(SourceOp::ReplicaId) => (0, devices.replicas),
+        OpKind::Source(SourceOp::Iota) => {
+            let along = *module.ty(value).dims().get(op.int("iota_dimension")? as usize)?;
+            (0, (along - 1).max(0))
+        }
         OpKind::Mixed(MixedOp::Convert) | OpKind::Movement(MovementOp::Reshape | MovementOp::BroadcastInDim) => of(0)?,
         OpKind::Binary(BinaryOp::Add) => combine(of(0)?, of(1)?, i64::checked_add)?,
         OpKind::Binary(BinaryOp::Subtract) => combine(of(0)?, of(1)?, i64::checked_sub)?,
@@ -70,7 +74,8 @@ fn bounded(module: &Module, value: ValueId, devices: Devices, depth: usize) -> O
         _ => return None,
     };
     let elem = module.ty(value).elem()?;
-    let (low, high) = limits(lane(elem)?)?;
+    // What stays below 2^63 does not wrap round.
+    let (low, high) = if elem == ElementType::UI64 { (0, i64::MAX) } else { limits(lane(elem)?)? };
     (low <= found.0 && found.1 <= high).then_some(found)
 }
 

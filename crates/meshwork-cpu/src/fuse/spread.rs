@@ -13,6 +13,10 @@ const LEAST_COST: u32 = 8;
 const LEAST_TIMES: i64 = 4;
 /// Smaller loops take no longer than one more step.
 const LEAST_SIZE: i64 = 4096;
+/// The same of long loops over what is small: a division or a root is enough then.
+const LEAST_COST_OF_MANY: u32 = 4;
+const MANY_TIMES: i64 = 64;
+const MANY: i64 = 1 << 16;
 /// Operations that are looked at for the cost of one value.
 const MOST_OPS: usize = 64;
 
@@ -21,8 +25,14 @@ impl Compiler<'_> {
     pub(super) fn spread_values(&self, block: BlockId) -> Vec<ValueId> {
         let module = self.cx.module;
         let spreads = |&op: &OpId| is_fusible(module, op) && self.is_spread(op);
-        let operands = module.ops_in(block).filter(spreads).map(|op| module.op(op).operands()[0]);
-        operands.filter(|&v| self.cost_at_least(v, LEAST_COST)).collect()
+        let size = |v: ValueId| module.ty(v).dims().iter().product::<i64>();
+        let is_worth_it = |op: OpId| {
+            let data = module.op(op);
+            let (from, to) = (data.operands()[0], size(data.results()[0]));
+            let is_many = to >= MANY && to >= MANY_TIMES * size(from);
+            self.cost_at_least(from, if is_many { LEAST_COST_OF_MANY } else { LEAST_COST }).then_some(from)
+        };
+        module.ops_in(block).filter(spreads).filter_map(is_worth_it).collect()
     }
 
     /// Whether `op` repeats its operand along a dimension around others of the operand. What is only repeated along inner
@@ -88,6 +98,7 @@ mod tests {
         for dim in [1, 2] {
             assert!(spread(dim, "cosine").contains("fused cosine "), "{}", spread(dim, "cosine"));
             assert!(!spread(dim, "negate").contains("fused negate "), "{}", spread(dim, "negate"));
+            assert!(spread(dim, "sqrt").contains("fused sqrt "), "{}", spread(dim, "sqrt"));
         }
         // One number for each of the outermost rows.
         assert!(!spread(0, "cosine").contains("fused cosine "), "{}", spread(0, "cosine"));

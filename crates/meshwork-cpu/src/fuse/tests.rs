@@ -52,6 +52,80 @@ fn arithmetic_chain_is_one_step() {
     assert_eq!(steps(&text), 1, "{text}");
 }
 
+/// Edges of a small array take as long as all of it where much is computed from it: they are put on first.
+#[test]
+fn edges_of_small_arrays_are_put_on_first() {
+    let program = |n: i64, f: &str| {
+        let (all, less) = (format!("tensor<2x{n}xf32>"), format!("tensor<2x{}xf32>", n - 1));
+        format!(
+            "func.func @main(%x: {all}) -> {all} {{
+            %low = stablehlo.constant dense<-1.0e30> : tensor<f32>
+            %s = stablehlo.slice %x [0:2, 0:{m}] : ({all}) -> {less}
+            %p = stablehlo.pad %s, %low, low = [0, 1], high = [0, 0], interior = [0, 0] : ({less}, tensor<f32>) -> {all}
+            %m = stablehlo.maximum %x, %p : {all}
+            %d = stablehlo.subtract %x, %p : {all}
+            %a = stablehlo.abs %d : {all}
+            %n = stablehlo.negate %a : {all}
+            {f}
+            %y = stablehlo.add %m, %l : {all}
+            return %y : {all} }}",
+            m = n - 1
+        )
+    };
+    let ty = |n: i64| format!("tensor<2x{n}xf32>");
+    for n in [1, 2, 9, 33, 4099] {
+        let t = ty(n);
+        let heavy = format!(
+            "%e = stablehlo.exponential %n : {t}\n%k = stablehlo.log_plus_one %e : {t}\n%g = stablehlo.tanh %k : {t}\n%l = stablehlo.sine %g : {t}"
+        );
+        let text = check(&program(n, &heavy), 1e-5);
+        let first = (9..100).contains(&n);
+        assert_eq!(steps(&text), 1 + usize::from(first), "{n}\n{text}");
+        check(&program(n, &format!("%l = stablehlo.negate %n : {t}")), 1e-5);
+    }
+}
+
+/// Edges of two widths, as in a sum over alignments: what is computed from both is one box.
+#[test]
+fn edges_of_two_widths() {
+    for n in [9, 33] {
+        let t = |n: i64| format!("tensor<2x{n}xf32>");
+        let (all, one, two) = (t(n), t(n - 1), t(n - 2));
+        let sum = |a: &str, b: &str, to: &str| {
+            format!(
+                "%{to}m = stablehlo.maximum {a}, {b} : {all}
+                %{to}d = stablehlo.subtract {a}, {b} : {all}
+                %{to}a = stablehlo.abs %{to}d : {all}
+                %{to}n = stablehlo.negate %{to}a : {all}
+                %{to}e = stablehlo.exponential %{to}n : {all}
+                %{to}l = stablehlo.log_plus_one %{to}e : {all}
+                %{to} = stablehlo.add %{to}m, %{to}l : {all}"
+            )
+        };
+        let text = check(
+            &format!(
+                "func.func @main(%x: {all}, %g: {all}) -> {all} {{
+                %low = stablehlo.constant dense<-1.0e30> : tensor<f32>
+                %a = stablehlo.slice %x [0:2, 0:{m}] : ({all}) -> {one}
+                %p = stablehlo.pad %a, %low, low = [0, 1], high = [0, 0], interior = [0, 0] : ({one}, tensor<f32>) -> {all}
+                %b = stablehlo.slice %x [0:2, 0:{k}] : ({all}) -> {two}
+                %q = stablehlo.pad %b, %low, low = [0, 2], high = [0, 0], interior = [0, 0] : ({two}, tensor<f32>) -> {all}
+                {}
+                {}
+                %y = stablehlo.add %v, %g : {all}
+                return %y : {all} }}",
+                sum("%x", "%p", "u"),
+                sum("%u", "%q", "v"),
+                m = n - 1,
+                k = n - 2,
+            ),
+            1e-5,
+        );
+        let boxes = text.lines().filter(|l| l.contains("boxes")).count();
+        assert_eq!((steps(&text), boxes), if n == 33 { (3, 2) } else { (2, 2) }, "{n}\n{text}");
+    }
+}
+
 fn heat(body: &str) -> String {
     check(
         &format!(

@@ -1,9 +1,13 @@
 //! A fused step: loops over boxes, cut into parts by shape alone.
 
-use crate::kernel::ir::Call;
-use crate::step::{Bands, Fault, Frame, Scratch, Work};
+use meshwork_ir::ElementType;
 
-use super::nest::{Array, Loop, PANEL_BYTES, PANEL_COLUMNS};
+use crate::kernel::ir::{BinaryOp, Call, Op};
+use crate::kernel::{Kernel, Stores};
+use crate::step::{Bands, Buf, Fault, Frame, Scratch, Work};
+
+use super::graph::Moved;
+use super::nest::{Array, Counter, Loop, PANEL_BYTES, PANEL_COLUMNS};
 use crate::library::transpose::{Planes, transpose};
 
 /// A range of rows, and of elements of each, of one loop.
@@ -14,12 +18,58 @@ pub(crate) struct Task {
     pub cols: (i64, i64),
 }
 
-/// Loops that together compute a group.
+/// A fused step: loops that together compute a group of values.
 #[derive(Debug)]
-pub(crate) struct Fused {
+pub struct Fused {
     loops: Vec<Loop>,
+    /// How each loop is run where a task is all of it.
+    ways: Vec<Way>,
     parts: Vec<Vec<Task>>,
     cost: u64,
+}
+
+/// How a loop is run. In long loops over short rows most of the time would go into describing each call.
+#[derive(Debug)]
+enum Way {
+    /// By one call or several, described each time.
+    Calls,
+    /// It is one call, of which all but the pointers is here.
+    OneCall(Box<[i64]>),
+    /// It is one element.
+    Element,
+    /// It adds this to an integer of so many bytes.
+    Count(i64, u64),
+}
+
+impl Way {
+    fn of(l: &Loop) -> Way {
+        if l.outer.len() > 1 || l.past.is_some() || l.arrays.iter().any(|a| a.across) {
+            return Way::Calls;
+        }
+        if l.n == 1 && l.outer.is_empty() && l.kernel.single().is_some() {
+            return counted(l).map_or(Way::Element, |by| Way::Count(l.arrays[0].elem_bytes, by));
+        }
+        let strides: Vec<isize> = l.arrays.iter().map(|a| a.step as isize).collect();
+        let row_strides: Vec<isize> = l.arrays.iter().map(|a| a.strides.last().map_or(0, |&s| s as isize)).collect();
+        let counter = |c: &Counter| [c.base, c.strides.last().copied().unwrap_or(0), c.step];
+        let index: Vec<[i64; 3]> = l.counters.iter().map(counter).collect();
+        let rows = l.outer.first().map_or(1, |&n| n as usize);
+        let (strides, row_strides, index) = (&strides[..], &row_strides[..], &index[..]);
+        let call = Call { ptrs: &[], row_strides, strides, rows, n: l.n as usize, index };
+        l.kernel.words(&call).map_or(Way::Calls, Way::OneCall)
+    }
+}
+
+/// What is added, if `l` adds a constant to an integer.
+fn counted(l: &Loop) -> Option<u64> {
+    let [phase] = &l.kernel.body().phases[..] else { return None };
+    let ([_, _], [from, to]) = (&l.arrays[..], &l.kernel.body().args[..]) else { return None };
+    let is_plain = from.elem == to.elem && matches!(from.elem, ElementType::I32 | ElementType::I64);
+    match phase.ops[..] {
+        [Op::Load(0), Op::Const(_, by), Op::Binary(BinaryOp::Add, 0, 1), Op::Store(1, 2)]
+        | [Op::Const(_, by), Op::Load(0), Op::Binary(BinaryOp::Add, 1, 0), Op::Store(1, 2)] => is_plain.then_some(by),
+        _ => None,
+    }
 }
 
 /// A part costs at least this many nanoseconds, if the whole does.
@@ -38,17 +88,18 @@ fn up(a: i64, b: i64) -> i64 {
 
 impl Fused {
     /// Loops cut as given.
-    pub fn with_parts(loops: Vec<Loop>, parts: Vec<Vec<Task>>) -> Fused {
+    pub(crate) fn with_parts(loops: Vec<Loop>, parts: Vec<Vec<Task>>) -> Fused {
         let one = |t: &Task| {
             let l = &loops[t.which as usize];
             (t.rows.1 - t.rows.0) as u64 * ((t.cols.1 - t.cols.0) as u64 * l.cost / 1000 + 2)
         };
         let cost = parts.iter().flatten().map(one).sum::<u64>().max(1);
-        Fused { loops, parts, cost }
+        let ways = loops.iter().map(Way::of).collect();
+        Fused { loops, ways, parts, cost }
     }
 
     /// Cuts `loops` into parts.
-    pub fn new(loops: Vec<Loop>) -> Fused {
+    pub(crate) fn new(loops: Vec<Loop>) -> Fused {
         let loops: Vec<Loop> = loops.into_iter().map(Loop::past_caches).collect();
         let cost_of = |l: &Loop| l.outer.iter().product::<i64>() as u64 * (l.n as u64 * l.cost / 1000 + 2);
         let cost: u64 = loops.iter().map(cost_of).sum();
@@ -91,7 +142,41 @@ impl Fused {
                 r += row_step;
             }
         }
-        Fused { loops, parts, cost: cost.max(1) }
+        let ways = loops.iter().map(Way::of).collect();
+        Fused { loops, ways, parts, cost: cost.max(1) }
+    }
+
+    /// The same that also stores what it writes to `from` in `to`, `moved` by numbers that are known when it runs; `None` if what
+    /// it writes there is not final when it is stored.
+    pub(crate) fn also_storing(&self, from: Buf, to: Buf, moved: &[Moved]) -> Option<Fused> {
+        let mut loops = vec![];
+        for l in &self.loops {
+            let inputs = l.inputs.len();
+            if l.past.is_some() || l.arrays[..inputs].iter().any(|a| a.buf == from) {
+                return None;
+            }
+            let (mut body, mut arrays) = (l.kernel.body().clone(), l.arrays.clone());
+            for i in (inputs..l.arrays.len()).filter(|&i| l.arrays[i].buf == from) {
+                let number = body.args.len() as u16;
+                body.args.push(body.args[i]);
+                for phase in &mut body.phases {
+                    let stores = phase.ops.iter().filter_map(|op| match *op {
+                        Op::Store(arg, v) if usize::from(arg) == i => Some(Op::Store(number, v)),
+                        _ => None,
+                    });
+                    let stores: Vec<Op> = stores.collect();
+                    phase.ops.extend(stores);
+                }
+                arrays.push(Array { buf: to, moved: moved.to_vec(), ..l.arrays[i].clone() });
+            }
+            let kernel = Kernel::cached(body, Stores::Cached).ok()?;
+            if arrays.len() > MAX_ARRAYS || kernel.backend() != l.kernel.backend() {
+                return None;
+            }
+            loops.push(Loop { kernel, arrays, ..l.clone() });
+        }
+        let ways = loops.iter().map(Way::of).collect();
+        self.is_whole().then(|| Fused { loops, ways, parts: self.parts.clone(), cost: self.cost })
     }
 
     /// Whether every loop is done once, as a whole: those that accumulate are not, some rows are left to another loop.
@@ -112,26 +197,37 @@ impl Work for Fused {
         self.cost
     }
 
+    fn fused(&self) -> Option<&Fused> {
+        Some(self)
+    }
+
     fn bands(&self, _: usize, bytes: usize) -> Option<Bands> {
         if self.is_whole() { super::bands::bands(&self.loops, bytes) } else { None }
     }
 
     #[inline]
     unsafe fn run(&self, frame: &Frame<'_>, scratch: &mut Scratch, part: usize) -> Result<(), Fault> {
-        if let [l] = &self.loops[..]
-            && l.n == 1
-            && l.outer.is_empty()
-            && let Some(single) = l.kernel.single()
-        {
-            // SAFETY: the loop's arrays are inside their buffers, and it is of one element.
-            let start = |a: &Array| unsafe { a.start(frame) };
-            // SAFETY: as above.
-            unsafe { single.run(l.arrays.iter().map(start), scratch) };
-            return Ok(());
-        }
         for task in &self.parts[part] {
-            // SAFETY: passed on from the caller.
-            unsafe { run_rows(&self.loops[task.which as usize], frame, scratch, task.rows, task.cols) };
+            let l = &self.loops[task.which as usize];
+            // SAFETY: in all arms: passed on from the caller; the loop's arrays are inside their buffers.
+            unsafe {
+                let starts = l.arrays.iter().map(|a| a.start(frame));
+                match (&self.ways[task.which as usize], l.kernel.single()) {
+                    (Way::OneCall(words), _) if task.rows == (0, words[0]) && task.cols == (0, words[1]) => {
+                        l.kernel.run_words(words, starts, scratch)
+                    }
+                    (Way::Element, Some(single)) => single.run(starts, scratch),
+                    (&Way::Count(4, by), _) => {
+                        let [from, to] = [0, 1].map(|i| l.arrays[i].start(frame).cast::<u32>());
+                        to.write(from.read().wrapping_add(by as u32));
+                    }
+                    (&Way::Count(_, by), _) => {
+                        let [from, to] = [0, 1].map(|i| l.arrays[i].start(frame).cast::<u64>());
+                        to.write(from.read().wrapping_add(by));
+                    }
+                    _ => run_rows(l, frame, scratch, task.rows, task.cols),
+                }
+            }
         }
         Ok(())
     }

@@ -137,6 +137,32 @@ impl Kernel {
         self.single.as_ref()
     }
 
+    /// What is the same in all calls like `call`, whatever its pointers are, if there is a short way to run these.
+    pub(crate) fn words(&self, call: &Call<'_>) -> Option<Box<[i64]>> {
+        #[cfg(target_arch = "x86_64")]
+        return self.compiled.as_ref().and_then(|c| c.words(call));
+        #[cfg(not(target_arch = "x86_64"))]
+        {
+            let _ = call;
+            None
+        }
+    }
+
+    /// Runs the kernel on the call that [`words`](Kernel::words) are of, with these pointers.
+    ///
+    /// # Safety
+    /// As for [`run`](Kernel::run).
+    #[inline]
+    pub(crate) unsafe fn run_words(&self, words: &[i64], ptrs: impl Iterator<Item = *mut u8>, scratch: &mut Scratch) {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(compiled) = &self.compiled {
+            // SAFETY: the caller's promise.
+            unsafe { compiled.run_words(words, ptrs, scratch) }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = (words, ptrs, scratch);
+    }
+
     /// Runs the kernel on the rows that `call` describes.
     ///
     /// # Safety

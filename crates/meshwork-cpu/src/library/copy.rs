@@ -86,6 +86,12 @@ impl BoxCopy {
         }
     }
 
+    /// How many bytes it copies, if they are one piece on both sides and one part.
+    pub(crate) fn one_piece(&self) -> Option<usize> {
+        let whole = self.how == How::Rows && self.nest.dims.len() <= 1 && self.parts == 1;
+        whole.then(|| self.nest.len() * self.size)
+    }
+
     /// What it reads and writes: all between the first and the last byte.
     fn touches(&self) -> [Touch; 2] {
         let reach = |buf: Buf, offset: isize, side: usize, written: bool| {

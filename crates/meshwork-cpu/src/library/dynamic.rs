@@ -6,6 +6,7 @@ use meshwork_ir::{ElementType, OpId, ValueId};
 
 use super::copy::{BoxCopy, Copies, view_of};
 use crate::compile::lower::Lower;
+use crate::fuse::Moved;
 use crate::program::Node;
 use crate::step::{Buf, Fault, Frame, Scratch, Step, View, Work};
 
@@ -71,6 +72,8 @@ struct Moving {
     starts: Vec<(Place, i64, isize)>,
     /// Which side moves.
     reads: bool,
+    /// Its bytes, if they are one piece.
+    one_piece: Option<usize>,
 }
 
 impl Work for Moving {
@@ -90,7 +93,10 @@ impl Work for Moving {
             let (from, to) = if self.reads { (shift, 0) } else { (0, shift) };
             let from = frame.ptr(self.from.0).offset(self.from.1 + from);
             let to = frame.ptr(self.to.0).offset(self.to.1 + to);
-            self.copy.run_at(from, to, part);
+            match self.one_piece {
+                Some(bytes) => std::ptr::copy_nonoverlapping(from.cast_const(), to, bytes),
+                None => self.copy.run_at(from, to, part),
+            }
         }
         Ok(())
     }
@@ -116,8 +122,10 @@ pub(super) fn slice(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
     let cut = View { dims: dims.clone(), ..from.clone() };
     let mut reads = vec![from.buf];
     reads.extend(starts.iter().map(|s| s.0.buf));
+    let copy = BoxCopy::new(&cut, &to);
     let work = Moving {
-        copy: BoxCopy::new(&cut, &to),
+        one_piece: copy.one_piece(),
+        copy,
         from: (from.buf, from.offset as isize),
         to: (buf, 0),
         starts,
@@ -137,17 +145,58 @@ pub(super) fn update_slice(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String>
     let starts = starts(cx, &data.operands()[2..], &whole, &update.dims)?;
     let buf = keep(cx, op, data.operands()[0], data.results()[0])?;
     let to = View { dims: update.dims.clone(), ..View::dense(buf, elem, &dims) };
+    let name = format!("update {elem} {:?} of {dims:?}", update.dims);
+    if store_at_once(cx, &update, &to, &starts, &name) {
+        return Ok(true);
+    }
     let mut reads = vec![update.buf, buf];
     reads.extend(starts.iter().map(|s| s.0.buf));
+    let copy = BoxCopy::new(&update, &to);
     let work = Moving {
-        copy: BoxCopy::new(&update, &to),
+        one_piece: copy.one_piece(),
+        copy,
         from: (update.buf, update.offset as isize),
         to: (buf, 0),
         starts,
         reads: false,
     };
-    cx.step(op, format!("update {elem} {:?} of {dims:?}", update.dims), Arc::new(work), reads, vec![buf]);
+    cx.step(op, name, Arc::new(work), reads, vec![buf]);
     Ok(true)
+}
+
+/// Lets the fused step that computes `update` store it at its place in `to` too, whose step [`keep`] is the last one: so a turn of
+/// a scan that logs its state has a step less. Whether it does.
+fn store_at_once(cx: &mut Lower<'_>, update: &View, to: &View, starts: &[(Place, i64, isize)], name: &str) -> bool {
+    let in_one_piece = BoxCopy::new(update, to).one_piece().is_some_and(|bytes| bytes > 0) && update.is_dense();
+    let Some(Node::Step(keep)) = cx.nodes.last().filter(|_| in_one_piece) else { return false };
+    let old = keep.reads[0];
+    let writes = |node: &Node| matches!(node, Node::Step(s) if s.writes.contains(&update.buf));
+    let Some(at) = cx.nodes.iter().rposition(writes) else { return false };
+    let (before, last) = (at, cx.nodes.len() - 1);
+    // Until then nothing reads the old array, and the numbers of the place are known.
+    let is_free = |node: &Node| match node {
+        Node::Step(s) => {
+            let touches_old = s.reads.contains(&old) || s.writes.contains(&old);
+            !touches_old && !starts.iter().any(|(place, ..)| s.writes.contains(&place.buf))
+        }
+        _ => false,
+    };
+    if !cx.nodes[before..last].iter().all(is_free) {
+        return false;
+    }
+    let Node::Step(step) = &cx.nodes[at] else { return false };
+    let moved = starts.iter().filter(|s| s.1 > 0);
+    let moved: Vec<Moved> = moved.map(|&(by, most, stride)| Moved { by, most, stride: stride as i64 }).collect();
+    let Some(work) = step.work.fused().and_then(|f| f.also_storing(update.buf, to.buf, &moved)) else { return false };
+    let mut step = Step { work: Arc::new(work), name: format!("{}, {name}", step.name), ..step.clone() };
+    step.reads.push(to.buf);
+    step.reads.extend(moved.iter().map(|m| m.by.buf));
+    step.writes.push(to.buf);
+    cx.nodes[at] = Node::Step(step);
+    if let Some(keep) = cx.nodes.pop() {
+        cx.nodes.insert(at, keep);
+    }
+    true
 }
 
 /// A new buffer for `result` with the elements of `operand`, for steps that then change some of them: the copy is in
@@ -203,6 +252,7 @@ impl Work for Keep {
 
 #[cfg(test)]
 mod tests {
+    use crate::compile::testing as loops;
     use crate::library::testing::{check, check_on, noise};
     use meshwork_ir::{ElementType, Literal};
 
@@ -230,6 +280,46 @@ mod tests {
                 &args,
                 0.0,
             );
+        }
+    }
+
+    /// A recurrence over rows that logs its state, forwards and backwards, and one that reads the array it writes.
+    #[test]
+    fn rows_are_stored_where_they_belong() {
+        for (elem, n) in
+            [("f32", 1), ("f32", 7), ("f32", 64), ("bf16", 33), ("f64", 5), ("i32", 16), ("i8", 9), ("i1", 9)]
+        {
+            let (all, row, flat) =
+                (format!("tensor<6x{n}x{elem}>"), format!("tensor<1x{n}x{elem}>"), format!("tensor<{n}x{elem}>"));
+            for (at, reads) in [("%i", "%x"), ("%back", "%x"), ("%i", "%log"), ("%far", "%x")] {
+                let source = format!(
+                    "func.func @main(%x: {all}, %s: {flat}, %l: {all}) -> ({flat}, {all}, {all}) {{
+                    %zero = stablehlo.constant dense<0> : tensor<i32>
+                    %five = stablehlo.constant dense<5> : tensor<i32>
+                    %0:3 = stablehlo.while(%i = %zero, %h = %s, %log = %l) : tensor<i32>, {flat}, {all}
+                    cond {{
+                        %n = stablehlo.constant dense<6> : tensor<i32>
+                        %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+                        stablehlo.return %c : tensor<i1>
+                    }} do {{
+                        %one = stablehlo.constant dense<1> : tensor<i32>
+                        %next = stablehlo.add %i, %one : tensor<i32>
+                        %back = stablehlo.subtract %five, %i : tensor<i32>
+                        %far = stablehlo.multiply %i, %five : tensor<i32>
+                        %a = stablehlo.dynamic_slice {reads}, %next, %zero, sizes = [1, {n}] : ({all}, tensor<i32>, tensor<i32>) -> {row}
+                        %b = stablehlo.reshape %a : ({row}) -> {flat}
+                        %d = stablehlo.maximum %b, %h : {flat}
+                        %t = stablehlo.add %d, %b : {flat}
+                        %r = stablehlo.reshape %t : ({flat}) -> {row}
+                        %u = stablehlo.dynamic_update_slice %log, %r, {at}, %zero : ({all}, {row}, tensor<i32>, tensor<i32>) -> {all}
+                        stablehlo.return %next, %t, %u : tensor<i32>, {flat}, {all}
+                    }}
+                    return %0#1, %0#2, %l : {flat}, {all}, {all} }}"
+                );
+                let text = loops::check(&source, 0.0);
+                let is_loop = !text.contains("turns");
+                assert_eq!(text.contains(", update"), is_loop && reads == "%x", "{text}");
+            }
         }
     }
 

@@ -95,7 +95,7 @@ impl Work for Extreme {
 }
 
 /// Results that are computed together.
-const COLUMNS: usize = 256;
+const COLUMNS: usize = 128;
 
 /// The winners of `count` columns of pairs.
 struct Columns {
@@ -162,20 +162,14 @@ unsafe fn winners<V: Value, P: Copy + PartialOrd + Default, const LARGEST: bool>
             // Columns are neighbors: each row of the nest is compared with the best so far.
             let mut best = [init.0; COLUMNS];
             let mut places = [init.1; COLUMNS];
-            walk(&reduced.dims, &reduced.strides, [0, 0], &mut |[v, p]| {
-                let (x, i) = (c.values.0.offset(v).cast::<V::Raw>(), c.places.0.offset(p));
-                let step = c.places.1;
-                let mut each = |j: usize, place: P| {
-                    let raw = x.add(j).read_unaligned();
-                    (best[j], places[j]) = winner::<V, P, LARGEST>((best[j], places[j]), (raw, place));
-                };
-                if step == 0 {
-                    let place = i.cast::<P>().read_unaligned();
-                    (0..c.count).for_each(|j| each(j, place));
-                } else {
-                    (0..c.count).for_each(|j| each(j, i.offset(j as isize * step).cast::<P>().read_unaligned()));
+            let mut rows = Rows::new(reduced);
+            while let Some(([v, p], step, count)) = rows.next() {
+                for k in 0..count as isize {
+                    let x = c.values.0.offset(v + k * step[0]).cast::<V::Raw>();
+                    let i = (c.places.0.offset(p + k * step[1]), c.places.1);
+                    compare_row::<V, P, LARGEST>((&mut best[..c.count], &mut places[..c.count]), x, i);
                 }
-            });
+            }
             for j in 0..c.count {
                 c.to[0].cast::<V::Raw>().add(j).write_unaligned(best[j]);
                 c.to[1].cast::<P>().add(j).write_unaligned(places[j]);
@@ -209,13 +203,84 @@ unsafe fn winners<V: Value, P: Copy + PartialOrd + Default, const LARGEST: bool>
     }
 }
 
+/// The rows of a nest, in runs along its last dimension. A walk with a closure would not be compiled for long vectors.
+struct Rows<'a> {
+    nest: &'a Nest<2>,
+    /// Where each dimension but the last is.
+    index: Vec<usize>,
+    at: Option<[isize; 2]>,
+}
+
+impl Rows<'_> {
+    fn new(nest: &Nest<2>) -> Rows<'_> {
+        let index = vec![0; nest.dims.len().saturating_sub(1)];
+        Rows { nest, index, at: (!nest.dims.contains(&0)).then_some([0, 0]) }
+    }
+
+    /// Where a run starts, the step from row to row, and how many rows it has.
+    #[inline(always)]
+    fn next(&mut self) -> Option<([isize; 2], [isize; 2], usize)> {
+        let start = self.at.take()?;
+        let (count, step) = match (self.nest.dims.last(), self.nest.strides.last()) {
+            (Some(&n), Some(&step)) => (n, step),
+            _ => (1, [0, 0]),
+        };
+        let mut at = start;
+        for d in (0..self.index.len()).rev() {
+            let (n, by) = (self.nest.dims[d], self.nest.strides[d]);
+            self.index[d] += 1;
+            at = [at[0] + by[0], at[1] + by[1]];
+            if self.index[d] < n {
+                self.at = Some(at);
+                break;
+            }
+            self.index[d] = 0;
+            at = [at[0] - n as isize * by[0], at[1] - n as isize * by[1]];
+        }
+        Some((start, step, count))
+    }
+}
+
+/// Compares a row of values and their positions, which start there and are so many bytes apart, with the best so far.
+///
+/// # Safety
+/// As [`Loops`], for as many columns as there are bests.
+#[inline(always)]
+unsafe fn compare_row<V: Value, P: Copy + PartialOrd + Default, const LARGEST: bool>(
+    (best, best_places): (&mut [V::Raw], &mut [P]),
+    values: *const V::Raw,
+    (places, step): (*const u8, isize),
+) {
+    let columns = best.iter_mut().zip(best_places).enumerate();
+    // SAFETY: in the whole function: the caller's.
+    unsafe {
+        if step == 0 {
+            let place = places.cast::<P>().read_unaligned();
+            for (j, (value, at)) in columns {
+                (*value, *at) = winner::<V, P, LARGEST>((*value, *at), (values.add(j).read_unaligned(), place));
+            }
+        } else if step == size_of::<P>() as isize {
+            for (j, (value, at)) in columns {
+                let pair = (values.add(j).read_unaligned(), places.cast::<P>().add(j).read_unaligned());
+                (*value, *at) = winner::<V, P, LARGEST>((*value, *at), pair);
+            }
+        } else {
+            for (j, (value, at)) in columns {
+                let place = places.offset(j as isize * step).cast::<P>().read_unaligned();
+                (*value, *at) = winner::<V, P, LARGEST>((*value, *at), (values.add(j).read_unaligned(), place));
+            }
+        }
+    }
+}
+
 /// Which of two pairs is kept; `a` comes first.
 #[inline(always)]
 fn winner<V: Value, P: Copy + PartialOrd, const LARGEST: bool>(a: (V::Raw, P), b: (V::Raw, P)) -> (V::Raw, P) {
     let (x, y) = (V::wide(a.0), V::wide(b.0));
     #[allow(clippy::eq_op)]
-    let wins = (if LARGEST { x > y } else { x < y }) || x != x;
-    let earlier = wins || (x == y && a.1 < b.1);
+    let wins = (if LARGEST { x > y } else { x < y }) | (x != x);
+    // Without branches, so that it is done in vectors.
+    let earlier = wins | ((x == y) & (a.1 < b.1));
     (if wins { a.0 } else { b.0 }, if earlier { a.1 } else { b.1 })
 }
 

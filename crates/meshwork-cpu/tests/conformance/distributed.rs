@@ -1,5 +1,5 @@
 //! Programs split by algorithms for split dimensions, whatever they cost: sorts, transforms, factorizations, triangular
-//! systems and products in rings give on the devices of an engine what the evaluator gives on one device.
+//! systems, products in rings and loops with wide halos give on the devices of an engine what the evaluator gives on one device.
 
 use meshwork_eval as eval;
 use meshwork_ir::{ElementType, Literal, Module, Type};
@@ -250,4 +250,66 @@ pub fn rings(engine: &dyn Engine) {
             check(engine, &source, Contents::Any, (tokens % 12 == 0).then_some(Algorithm::RingProducts));
         }
     }
+}
+
+/// Loops of stencils that exchange halos once in four turns: fixed ends and rings, along one dimension and two, turns that divide and that do
+/// not.
+pub fn halos(engine: &dyn Engine) {
+    for (mesh, list) in MESHES {
+        for (n, turns, elem) in [(48, 8, "f32"), (61, 6, "f64"), (37, 5, "i32")] {
+            let (x, y) = (tensor(&[n], elem), tensor(&[n - 2], elem));
+            let fixed = format!(
+                "%a = stablehlo.slice %u [0:{}] : ({x}) -> {y}
+                 %b = stablehlo.slice %u [2:{n}] : ({x}) -> {y}
+                 %c = stablehlo.subtract %b, %a : {y}
+                 %new = stablehlo.dynamic_update_slice %u, %c, %one : ({x}, {y}, tensor<i32>) -> {x}",
+                n - 2
+            );
+            wide(engine, mesh, &[list], &[n], elem, turns, &fixed);
+            let (m, most) = (n - 1, tensor(&[n - 1], elem));
+            let ring = format!(
+                "%a0 = stablehlo.slice %u [{m}:{n}] : ({x}) -> {one}
+                 %a1 = stablehlo.slice %u [0:{m}] : ({x}) -> {most}
+                 %a = stablehlo.concatenate %a0, %a1, dim = 0 : ({one}, {most}) -> {x}
+                 %new = stablehlo.subtract %a, %u : {x}",
+                one = tensor(&[1], elem)
+            );
+            wide(engine, mesh, &[list], &[n], elem, turns, &ring);
+        }
+    }
+    let (x, y) = (tensor(&[20, 24], "f32"), tensor(&[22, 26], "f32"));
+    let cross = format!(
+        "%fill = stablehlo.constant dense<0.5> : tensor<f32>
+         %w = stablehlo.pad %u, %fill, low = [1, 1], high = [1, 1], interior = [0, 0] : ({x}, tensor<f32>) -> {y}
+         %a = stablehlo.slice %w [0:20, 1:25] : ({y}) -> {x}
+         %b = stablehlo.slice %w [2:22, 1:25] : ({y}) -> {x}
+         %c = stablehlo.slice %w [1:21, 0:24] : ({y}) -> {x}
+         %s = stablehlo.add %a, %b : {x}
+         %new = stablehlo.subtract %s, %c : {x}"
+    );
+    for (mesh, lists) in [(r#""x"=2"#, [r#""x""#, ""]), (r#""x"=2, "y"=2"#, [r#""x""#, r#""y""#])] {
+        wide(engine, mesh, &lists, &[20, 24], "f32", 9, &cross);
+    }
+}
+
+fn wide(engine: &dyn Engine, mesh: &str, lists: &[&str], dims: &[i64], elem: &str, turns: i64, body: &str) {
+    let (x, at) = (tensor(dims, elem), placed(lists));
+    let source = format!(
+        "sdy.mesh @mesh = <[{mesh}]>
+        func.func @main(%x: {x} {at}) -> ({x} {at}) {{
+          %zero = stablehlo.constant dense<0> : tensor<i32>
+          %one = stablehlo.constant dense<1> : tensor<i32>
+          %turns = stablehlo.constant dense<{turns}> : tensor<i32>
+          %r:2 = stablehlo.while(%i = %zero, %u = %x) : tensor<i32>, {x}
+          cond {{
+            %go = stablehlo.compare LT, %i, %turns : (tensor<i32>, tensor<i32>) -> tensor<i1>
+            stablehlo.return %go : tensor<i1>
+          }} do {{
+            {body}
+            %j = stablehlo.add %i, %one : tensor<i32>
+            stablehlo.return %j, %new : tensor<i32>, {x}
+          }}
+          return %r#1 : {x} }}"
+    );
+    check(engine, &source, Contents::Any, Some(Algorithm::WideHalos));
 }

@@ -97,17 +97,17 @@ const UNARY: [(UnaryOp, u64, u64); 40] = [
     (UnaryOp::IsInf, 0, 0),
     (UnaryOp::IsNegInf, 0, 0),
     (UnaryOp::IsPosInf, 0, 0),
-    (UnaryOp::Acos, 1, 2),
-    (UnaryOp::Acosh, 1, 2),
-    (UnaryOp::Asin, 1, 2),
-    (UnaryOp::Asinh, 1, 2),
+    (UnaryOp::Acos, 3, 2),
+    (UnaryOp::Acosh, 3, 2),
+    (UnaryOp::Asin, 3, 2),
+    (UnaryOp::Asinh, 3, 2),
     (UnaryOp::Atan, 1, 2),
-    (UnaryOp::Atanh, 1, 2),
+    (UnaryOp::Atanh, 3, 2),
     (UnaryOp::BesselI1e, 1, 2),
-    (UnaryOp::Cosh, 1, 2),
-    (UnaryOp::Digamma, 1, 2),
-    (UnaryOp::Lgamma, 1, 2),
-    (UnaryOp::Sinh, 1, 2),
+    (UnaryOp::Cosh, 3, 2),
+    (UnaryOp::Digamma, 4, 2),
+    (UnaryOp::Lgamma, 3, 2),
+    (UnaryOp::Sinh, 3, 2),
     (UnaryOp::Popcnt, 0, 0),
     (UnaryOp::CountLeadingZeros, 0, 0),
 ];
@@ -118,6 +118,12 @@ fn every_function_is_compared() {
     for &f in UnaryOp::ALL.iter().filter(|&&f| has(f) && f != UnaryOp::ChloTan) {
         assert!(UNARY.iter().any(|row| row.0 == f), "{f:?}");
     }
+}
+
+/// The magnitudes of floats.
+fn positive(x: &Literal) -> Literal {
+    let sizes: Vec<f64> = x.scalars().map(|v| v.as_f64().abs()).collect();
+    Literal::from_f64s([x.len() as i64], x.elem(), &sizes).unwrap()
 }
 
 #[test]
@@ -132,6 +138,9 @@ fn functions_of_one_value() {
             if (f, elem) == (UnaryOp::Logistic, ElementType::F64) {
                 continue;
             }
+            // Of negative numbers these are differences; `math` has the bounds.
+            let is_difference = matches!(f, UnaryOp::Digamma | UnaryOp::Lgamma) && elem.is_float();
+            let x = if is_difference { positive(&x) } else { x.clone() };
             let kernel = Kernel::new(map_body(&[elem], result, vec![Op::Load(0), Op::Unary(f, 0), Op::Store(1, 1)]));
             let allowed = match elem {
                 ElementType::F32 => f32s,

@@ -171,11 +171,14 @@ impl Formula<'_, '_> {
         Ok((self.b.subtract(ac, bd)?, self.b.add(ad, bc)?))
     }
 
-    /// The real part as a product of sums, so that it does not cancel.
+    /// The real part as a product of sums, so that it does not cancel; the sum of large parts may be infinite.
     fn square(&mut self, x: ValueId, y: ValueId) -> Both {
         let (less, more) = (self.b.subtract(x, y)?, self.b.add(x, y)?);
-        let xy = self.b.multiply(x, y)?;
-        Ok((self.b.multiply(less, more)?, self.b.add(xy, xy)?))
+        let (xy, re) = (self.b.multiply(x, y)?, self.b.multiply(less, more)?);
+        let (x, y) = (self.size(x)?, self.size(y)?);
+        let (equal, bounded) = (self.b.compare(Direction::Eq, x, y)?, self.is_bounded(x)?);
+        let (diagonal, zero) = (self.b.and(equal, bounded)?, self.number(0.0)?);
+        Ok((self.b.select(diagonal, zero, re)?, self.b.add(xy, xy)?))
     }
 
     /// Where a quotient is out of range, a part that should cancel may be infinite, too.
@@ -247,14 +250,22 @@ impl Formula<'_, '_> {
         self.with_sign(size, x)
     }
 
-    /// In two steps, so that neither overflow nor underflow comes too early.
+    /// Far from zero in two steps, so that neither overflow nor underflow comes too early.
     fn exp(&mut self, x: ValueId, y: ValueId) -> Both {
-        let half = self.number(0.5)?;
-        let half = self.b.multiply(x, half)?;
-        let half = self.b.exponential(half)?;
+        let (limit, far) = if self.is_single() { (80.0, 64.0) } else { (700.0, 512.0) };
+        let (high, low) = (self.number(limit)?, self.number(-limit)?);
+        let (above, below) = (self.b.compare(Direction::Gt, x, high)?, self.b.compare(Direction::Lt, x, low)?);
+        let mut choose = |if_above: f64, if_below: f64, between: f64| {
+            let [a, b, c] = [if_above, if_below, between].map(|n| self.number(n));
+            let lower = self.b.select(below, b?, c?)?;
+            self.b.select(above, a?, lower)
+        };
+        let (step, factor) = (choose(far, -far, 0.0)?, choose(far.exp(), (-far).exp(), 1.0)?);
+        let rest = self.b.subtract(x, step)?;
+        let size = self.b.exponential(rest)?;
         let (cos, sin) = (self.b.cosine(y)?, self.b.sine(y)?);
-        let (re, im) = (self.b.multiply(half, cos)?, self.b.multiply(half, sin)?);
-        let (re, im) = (self.b.multiply(re, half)?, self.b.multiply(im, half)?);
+        let (re, im) = (self.b.multiply(size, cos)?, self.b.multiply(size, sin)?);
+        let (re, im) = (self.b.multiply(re, factor)?, self.b.multiply(im, factor)?);
         let on_axis = self.is_zero(y)?;
         Ok((re, self.b.select(on_axis, y, im)?))
     }
@@ -263,6 +274,9 @@ impl Formula<'_, '_> {
     fn sqrt(&mut self, x: ValueId, y: ValueId) -> Both {
         let (x_size, y_size) = (self.size(x)?, self.size(y)?);
         let larger = self.b.maximum(x_size, y_size)?;
+        // A power of four, whose root is exact: the mean of large parts times the power may be out of range.
+        let odd = self.pattern(0x0080_0000, 0x0010_0000_0000_0000)?;
+        let larger = self.b.or(larger, odd)?;
         let (power, inverse) = self.scale(larger)?;
         let (half, two, zero) = (self.number(0.5)?, self.number(2.0)?, self.number(0.0)?);
         let infinity = self.number(f64::INFINITY)?;
@@ -271,8 +285,8 @@ impl Formula<'_, '_> {
         let (length, size) = (self.b.sqrt(squares)?, self.b.abs(xs)?);
         let sum = self.b.add(length, size)?;
         let mean = self.b.multiply(sum, half)?;
-        let mean = self.b.multiply(mean, power)?;
-        let large = self.b.sqrt(mean)?;
+        let (mean, power) = (self.b.sqrt(mean)?, self.b.sqrt(power)?);
+        let large = self.b.multiply(mean, power)?;
         let (x_far, y_far) = (self.is_endless(x_size)?, self.is_endless(y_size)?);
         let large = self.b.select(x_far, infinity, large)?;
         let (size, twice) = (self.b.abs(y)?, self.b.multiply(large, two)?);

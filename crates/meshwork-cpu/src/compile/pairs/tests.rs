@@ -144,7 +144,7 @@ fn carries_and_branches() {
 
 /// Zeros, infinities, the ends of the range, and all pairs of them.
 #[test]
-fn quotients_and_lengths_at_the_limits() {
+fn functions_at_the_limits() {
     let plain = [0.0, -0.0, 1.0, -2.5, 3e-5, 5e5, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
     // The squares of the extremes leave the range, their quotients do not.
     for (z, elem, (small, large)) in
@@ -174,15 +174,23 @@ fn quotients_and_lengths_at_the_limits() {
             );
             check_on(&text, &[list_of(&all, elem)], 1e-5);
         }
-        let all = of_parts(&wide);
+        let ends = if elem == ElementType::C64 {
+            [f32::MAX, f32::MAX / 1.5, f32::MIN_POSITIVE].map(f64::from)
+        } else {
+            [f64::MAX, f64::MAX / 1.5, f64::MIN_POSITIVE]
+        };
+        let all = of_parts(&wide.into_iter().chain(ends).chain(ends.map(|x| -x)).collect::<Vec<_>>());
         let n = all.len();
         let (one, real) = (list_of(&all, elem), if elem == ElementType::C64 { "f32" } else { "f64" });
         let (ty, to) = (format!("tensor<{n}x{z}>"), format!("tensor<{n}x{real}>"));
         let text =
             format!("func.func @main(%a: {ty}) -> {to} {{ %0 = stablehlo.abs %a : ({ty}) -> {to} return %0 : {to} }}");
         check_on(&text, std::slice::from_ref(&one), 1e-6);
-        for f in ["sqrt", "exponential"] {
-            let text = format!("func.func @main(%a: {ty}) -> {ty} {{ %0 = stablehlo.{f} %a : {ty} return %0 : {ty} }}");
+        for f in
+            ["stablehlo.sqrt %a : ", "stablehlo.exponential %a : ", "stablehlo.log %a : ", "chlo.square %a : TY -> "]
+        {
+            let f = f.replace("TY", &ty);
+            let text = format!("func.func @main(%a: {ty}) -> {ty} {{ %0 = {f}{ty} return %0 : {ty} }}");
             check_on(&text, std::slice::from_ref(&one), 1e-5);
         }
     }

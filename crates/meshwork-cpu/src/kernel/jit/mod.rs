@@ -69,6 +69,40 @@ impl Compiled {
         !self.function.float_index || call.index.iter().all(|d| reach(d).is_some_and(|far| far < 1 << 31))
     }
 
+    /// What the frame of `call` starts with, but for the pointers, which are zeros; `None` if it needs more than that.
+    pub fn words(&self, call: &Call<'_>) -> Option<Box<[i64]>> {
+        if !self.temps.is_empty() || !self.function.steps.is_empty() || self.function.float_index {
+            return None;
+        }
+        let steps = self.strides.iter().zip(call.strides).map(|(known, &given)| known.unwrap_or(given) as i64);
+        let index = call.index.iter().take(self.function.dims).flatten().copied();
+        let sizes = [call.rows as i64, call.n as i64].into_iter();
+        let pointers = vec![0; self.strides.len()];
+        Some(
+            sizes.chain(pointers).chain(call.row_strides.iter().map(|&s| s as i64)).chain(steps).chain(index).collect(),
+        )
+    }
+
+    /// Runs the kernel on the call that [`words`](Compiled::words) are of, with these pointers.
+    ///
+    /// # Safety
+    /// As for [`Kernel::run`](crate::kernel::Kernel::run).
+    #[inline]
+    pub unsafe fn run_words(&self, words: &[i64], ptrs: impl Iterator<Item = *mut u8>, scratch: &mut Scratch) {
+        let base = scratch.get(self.function.frame);
+        // SAFETY: as for `run`: the same frame.
+        unsafe {
+            let frame = base.cast::<i64>();
+            std::ptr::copy_nonoverlapping(words.as_ptr(), frame, words.len());
+            for (i, p) in ptrs.enumerate() {
+                frame.add(2 + i).write(p.expose_provenance() as i64);
+            }
+            base.expose_provenance();
+            let run: extern "sysv64" fn(*mut u8) = std::mem::transmute(self.code.start());
+            run(base);
+        }
+    }
+
     /// Runs the kernel.
     ///
     /// # Safety

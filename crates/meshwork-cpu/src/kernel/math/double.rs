@@ -206,61 +206,6 @@ pub fn cbrt(b: &mut Builder<'_>, x: Val) -> Val {
     b.select(is_zero, x, root)
 }
 
-/// The inverse of the error function: x times a polynomial in `w = -ln(1 - x²)`, or in its root where that is large.
-pub fn erf_inv(b: &mut Builder<'_>, x: Val) -> Val {
-    const CENTRAL: [f64; 11] = [
-        1.501_409_353_514_002_7,
-        0.246_640_287_635_163_5,
-        -0.004_177_339_406_371_579,
-        -0.001_252_744_660_970_798_6,
-        0.000_218_282_632_969_220_56,
-        -4.961_911_678_88e-6,
-        -3.434_612_359_348_893_5e-6,
-        4.658_920_437_743_254e-7,
-        1.803_730_471_628_415_3e-8,
-        -8.772_818_682_051_822e-9,
-        3.355_343_491_480_289e-10,
-    ];
-    const TAIL: [f64; 11] = [
-        2.832_976_802_011_309,
-        1.001_675_238_929_086,
-        0.009_445_268_085_602_832,
-        -0.007_642_839_559_025_625,
-        0.005_688_041_085_262_698,
-        -0.003_566_571_854_303_394_7,
-        0.001_473_916_470_466_005,
-        -0.000_121_233_558_283_146_85,
-        -0.000_275_682_376_496_218_93,
-        0.000_161_414_999_150_266_05,
-        -3.055_256_545_043_858e-5,
-    ];
-    let wide = b.convert(D, x);
-    let (one, zero, limit) = (b.num(D, 1.0), b.num(D, 0.0), b.num(D, 5.0));
-    let (middle, centre, scale) = (b.num(D, 2.5), b.num(D, 3.0), b.num(D, -std::f64::consts::LN_2));
-    let (infinity, nan) = (b.num(D, f64::INFINITY), b.num(D, f64::NAN));
-    let size = b.un(UnaryOp::Abs, wide);
-    let (less, more) = (b.sub(one, size), b.add(one, size));
-    let inside = b.mul(less, more);
-    let log = log2(b, inside);
-    let w = b.mul(log, scale);
-    let near = b.sub(w, middle);
-    let near = b.poly(near, &CENTRAL);
-    // Where the logarithm is of a number that is not positive, the root does not count.
-    let positive = b.bin(BinaryOp::Maximum, w, zero);
-    let root = b.un(UnaryOp::Sqrt, positive);
-    let far = b.sub(root, centre);
-    let far = b.poly(far, &TAIL);
-    let is_far = b.cmp(Cmp::Gt, w, limit);
-    let p = b.select(is_far, far, near);
-    let v = b.mul(p, wide);
-    let at_one = b.cmp(Cmp::Eq, size, one);
-    let end = copysign(b, infinity, wide);
-    let v = b.select(at_one, end, v);
-    let defined = b.cmp(Cmp::Le, size, one);
-    let v = b.select(defined, v, nan);
-    b.convert(Ty::F32, v)
-}
-
 /// `x` to the power of `y`, with the special cases of C.
 pub fn pow(b: &mut Builder<'_>, x: Val, y: Val) -> Val {
     let f = Ty::F32;

@@ -18,14 +18,18 @@ pub struct Logarithm {
 impl Logarithm {
     /// `ln x`.
     pub fn log(&self, b: &mut Builder<'_>, x: Val) -> Val {
+        let (normal, more) = self.shifted_to_normal(b, x);
+        let value = (self.normal)(b, normal, Some(more), None);
+        self.special(b, x, value)
+    }
+
+    /// `x`, or a power of two times it where it is subnormal, and what that adds to its exponent.
+    pub fn shifted_to_normal(&self, b: &mut Builder<'_>, x: Val) -> (Val, Val) {
         let (tiny, scale) = (b.num(self.ty, self.least), b.num(self.ty, 2f64.powi(self.places)));
         let (less, zero) = (b.num(self.ty, -f64::from(self.places)), b.num(self.ty, 0.0));
         let subnormal = b.cmp(Cmp::Lt, x, tiny);
         let larger = b.mul(x, scale);
-        let normal = b.select(subnormal, larger, x);
-        let more = b.select(subnormal, less, zero);
-        let value = (self.normal)(b, normal, Some(more), None);
-        self.special(b, x, value)
+        (b.select(subnormal, larger, x), b.select(subnormal, less, zero))
     }
 
     /// `ln(1 + x)`: what rounding `1 + x` lost is put back as its first-order effect.

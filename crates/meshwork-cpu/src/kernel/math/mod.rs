@@ -7,14 +7,20 @@
 //! | tanh of f32 | `e/(e + 1)` with `e = (e^2x - 1)/2`, degree 6 | 2.4 |
 //! | erf of f32 | odd polynomial below 1, else `1 - 1/p(x)^8` | 3.3 |
 //! | erfc of f32 | `1 - erf` near zero, else `e^(-x²)` times a polynomial in (x - 3)/(x + 3) | 4.0 |
-//! | sin, cos, tan, erf_inv, pow, cbrt, atan2 of f32 | in f64, rounded once at the end | 0.53 |
+//! | erf_inv of f32 | polynomials in `ln(1 - x²)` and its root | 3.3 |
+//! | lgamma, digamma of f32 | polynomials around 2, Stirling's series, reflection (`gamma.rs`) | 3, 4 above 0 |
+//! | sinh, cosh, asinh, acosh, atanh of f32 | by way of exponential and logarithm (`arc.rs`) | 2, 2, 3, 3, 2 |
+//! | asin, acos of f32 | odd polynomial up to ½, else of half the angle | 2, 1.5 |
+//! | sin, cos, tan, pow, cbrt, atan, atan2 of f32 | in f64, rounded once at the end | 0.53 |
 //! | exp, expm1, logistic, tanh, log, log1p of f64 | series | 4 |
 //! | sin, cos of f64 | left to the interpreter, which has series up to a million (`interp/circle.rs`) | 1 |
 //! | other functions of f64 | left to the interpreter, which calls the reference's | |
 //!
 //! `tests/kernel/math.rs` holds these bounds.
 
+mod arc;
 mod double;
+mod gamma;
 mod integer;
 mod logarithm;
 mod single;
@@ -51,7 +57,17 @@ fn unary(b: &mut Builder<'_>, f: UnaryOp, x: Val) -> Val {
         (UnaryOp::Cosine, Ty::F32) => double::cos(b, x),
         (UnaryOp::Tan | UnaryOp::ChloTan, Ty::F32) => double::tan(b, x),
         (UnaryOp::Erfc, Ty::F32) => single::erfc(b, x),
-        (UnaryOp::ErfInv, Ty::F32) => double::erf_inv(b, x),
+        (UnaryOp::ErfInv, Ty::F32) => single::erf_inv(b, x),
+        (UnaryOp::Lgamma, Ty::F32) => gamma::lgamma(b, x),
+        (UnaryOp::Digamma, Ty::F32) => gamma::digamma(b, x),
+        (UnaryOp::Sinh, Ty::F32) => arc::sinh(b, x),
+        (UnaryOp::Cosh, Ty::F32) => arc::cosh(b, x),
+        (UnaryOp::Asinh, Ty::F32) => arc::asinh(b, x),
+        (UnaryOp::Acosh, Ty::F32) => arc::acosh(b, x),
+        (UnaryOp::Atanh, Ty::F32) => arc::atanh(b, x),
+        (UnaryOp::Asin, Ty::F32) => arc::asin(b, x),
+        (UnaryOp::Acos, Ty::F32) => arc::acos(b, x),
+        (UnaryOp::Atan, Ty::F32) => arc::atan(b, x),
         (UnaryOp::Cbrt, Ty::F32) => double::cbrt(b, x),
         (UnaryOp::Exponential, Ty::F64) => wide::exp(b, x),
         (UnaryOp::ExponentialMinusOne, Ty::F64) => wide::expm1(b, x),

@@ -65,6 +65,17 @@ pub fn exp(b: &mut Builder<'_>, x: Val) -> Val {
     exp_below(b, x)
 }
 
+/// `e^x / 2` for x from 0, infinite where that is not a number.
+pub fn half_exp(b: &mut Builder<'_>, x: Val) -> Val {
+    let (most, half) = (b.num(F, 90.0), b.num(F, 0.5));
+    let x = b.bin(BinaryOp::Minimum, x, most);
+    let (r, power) = reduce(b, x);
+    let e = exp_near(b, r);
+    let e = b.mul(e, half);
+    let e = b.mul(e, power);
+    b.mul(e, power)
+}
+
 /// `e^x - 1 = 2^k (2^k (e^r - 1) + (2^k - 2^-k))`.
 pub fn expm1(b: &mut Builder<'_>, x: Val) -> Val {
     let (least, most, one, zero) = (b.num(F, -20.0), b.num(F, 89.0), b.num(F, 1.0), b.num(F, 0.0));
@@ -110,8 +121,19 @@ const LOG: [f64; 9] = [
 /// The bits of √½.
 const ROOT_HALF: u64 = 0x3F35_04F3;
 
+/// ln 2 in two parts, the first exact in products with exponents.
+pub const LN2_HIGH: f64 = 0.693_145_751_953_125;
+const LN2_LOW: f64 = 1.428_606_765_330_187e-6;
+
 /// `ln x + correction` for positive normal x; the exponent of x counts `more` above what its bits say.
 fn log_normal(b: &mut Builder<'_>, x: Val, more: Option<Val>, correction: Option<Val>) -> Val {
+    let (exponent, rest) = log_parts(b, x, more, correction);
+    let high = b.num(F, LN2_HIGH);
+    b.fma(exponent, high, rest)
+}
+
+/// The same as an exponent, by which [`LN2_HIGH`] is to be multiplied, and the rest.
+pub fn log_parts(b: &mut Builder<'_>, x: Val, more: Option<Val>, correction: Option<Val>) -> (Val, Val) {
     let (root, mantissa) = (b.bits(Ty::I32, ROOT_HALF), b.bits(Ty::I32, 0x7F_FFFF));
     let (places, one) = (b.bits(Ty::I32, 23), b.num(F, 1.0));
     let bits = b.cast(Ty::I32, x);
@@ -126,14 +148,12 @@ fn log_normal(b: &mut Builder<'_>, x: Val, more: Option<Val>, correction: Option
     let square = b.mul(f, f);
     let p = b.poly(f, &LOG);
     let cube = b.mul(square, f);
-    // ln 2 in two parts, the first exact in products with the exponent.
-    let (high, low, half) = (b.num(F, 0.693_145_751_953_125), b.num(F, 1.428_606_765_330_187e-6), b.num(F, -0.5));
+    let (low, half) = (b.num(F, LN2_LOW), b.num(F, -0.5));
     let tail = b.mul(exponent, low);
     let tail = correction.map_or(tail, |c| b.add(tail, c));
     let tail = b.fma(cube, p, tail);
     let tail = b.fma(square, half, tail);
-    let sum = b.add(f, tail);
-    b.fma(exponent, high, sum)
+    (exponent, b.add(f, tail))
 }
 
 /// How logarithms of this type are taken.
@@ -206,6 +226,58 @@ pub fn erf(b: &mut Builder<'_>, x: Val) -> Val {
     let far = copysign(b, far, x);
     let is_far = b.cmp(Cmp::Ge, size, one);
     b.select(is_far, far, near)
+}
+
+/// The inverse of the error function: x times a polynomial in `w = -ln(1 - x²)`, or in its root where that is large.
+pub fn erf_inv(b: &mut Builder<'_>, x: Val) -> Val {
+    /// From w = 0 to 5, around 2.5.
+    const CENTRAL: [f64; 10] = [
+        1.501_409_411_430_358_9,
+        0.246_640_279_889_106_75,
+        -0.004_177_386_872_470_379,
+        -0.001_252_741_902_135_312_6,
+        0.000_218_344_444_874_674_08,
+        -4.963_350_420_439_383e-6,
+        -3.462_705_080_892_192e-6,
+        4.661_712_580_400_49e-7,
+        2.323_266_734_549_634e-8,
+        -8.791_100_292_171_45e-9,
+    ];
+    /// In √w, around 3.
+    const TAIL: [f64; 10] = [
+        2.832_976_818_084_717,
+        1.001_675_009_727_478,
+        0.009_445_286_355_912_685,
+        -0.007_637_288_887_053_728,
+        0.005_686_972_755_938_768,
+        -0.003_597_405_506_297_946,
+        0.001_485_093_845_985_829_8,
+        -5.677_722_219_843_417_4e-5,
+        -0.000_309_574_155_835_434_8,
+        0.000_115_704_766_358_248_89,
+    ];
+    let (one, limit, zero) = (b.num(F, 1.0), b.num(F, 5.0), b.num(F, 0.0));
+    let (middle, centre) = (b.num(F, 2.5), b.num(F, 3.0));
+    let (infinity, nan) = (b.num(F, f64::INFINITY), b.num(F, f64::NAN));
+    let size = b.un(UnaryOp::Abs, x);
+    let (less, more) = (b.sub(one, x), b.add(one, x));
+    // At least 2^-24 where it counts, so a normal number.
+    let inside = b.mul(less, more);
+    let log = log_normal(b, inside, None, None);
+    let w = b.sub(zero, log);
+    let near = b.sub(w, middle);
+    let near = b.poly(near, &CENTRAL);
+    let root = b.un(UnaryOp::Sqrt, w);
+    let far = b.sub(root, centre);
+    let far = b.poly(far, &TAIL);
+    let is_far = b.cmp(Cmp::Gt, w, limit);
+    let p = b.select(is_far, far, near);
+    let v = b.mul(p, x);
+    let at_one = b.cmp(Cmp::Eq, size, one);
+    let end = copysign(b, infinity, x);
+    let v = b.select(at_one, end, v);
+    let defined = b.cmp(Cmp::Le, size, one);
+    b.select(defined, v, nan)
 }
 
 /// The complementary error function: `1 - erf(x)` near zero, else `e^(-x²)` times a polynomial in (x - 3)/(x + 3).

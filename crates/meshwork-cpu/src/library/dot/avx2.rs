@@ -155,7 +155,7 @@ fn first_pd(n: usize) -> __m256i {
 }
 
 macro_rules! vectors {
-    ($dot:ident, $dots:ident, $sums:ident, $first:ident, $masked:ident, $columns:ident, $taps:ident, $t:ty, $lanes:literal, $zero:ident, $load:ident, $store:ident, $set:ident,
+    ($dot:ident, $dots:ident, $many:ident, $sums:ident, $first:ident, $masked:ident, $columns:ident, $taps:ident, $t:ty, $lanes:literal, $zero:ident, $load:ident, $store:ident, $set:ident,
      $fma:ident, $add:ident) => {
         /// See [`Tile::dot`](super::micro::Tile::dot).
         ///
@@ -194,6 +194,7 @@ macro_rules! vectors {
         ///
         /// # Safety
         /// AVX2 and FMA are there; the rest as there.
+        #[inline]
         #[target_feature(enable = "avx2,fma")]
         pub(crate) unsafe fn $dots(a: *const $t, row: isize, x: *const $t, n: usize) -> [$t; 4] {
             // SAFETY: the caller vouches for all elements named; masks leave out what is not.
@@ -224,6 +225,21 @@ macro_rules! vectors {
                     }
                 }
                 $sums(std::array::from_fn(|r| $add(even[r], odd[r])))
+            }
+        }
+
+        /// See [`Tile::many_dots`](super::micro::Tile::many_dots).
+        ///
+        /// # Safety
+        /// AVX2 and FMA are there; the rest as there.
+        #[target_feature(enable = "avx2,fma")]
+        pub(crate) unsafe fn $many((a, row): (*const $t, isize), x: *const $t, n: usize, y: *mut $t, fours: usize) {
+            for i in 0..fours {
+                // SAFETY: the caller vouches for all elements named.
+                unsafe {
+                    let sums = $dots(a.offset(4 * i as isize * row), row, x, n);
+                    y.add(4 * i).cast::<[$t; 4]>().write_unaligned(sums);
+                }
             }
         }
 
@@ -290,6 +306,7 @@ macro_rules! vectors {
 vectors!(
     dot_f32,
     dots_f32,
+    many_f32,
     sums_ps,
     first_ps,
     _mm256_maskload_ps,
@@ -307,6 +324,7 @@ vectors!(
 vectors!(
     dot_f64,
     dots_f64,
+    many_f64,
     sums_pd,
     first_pd,
     _mm256_maskload_pd,

@@ -1,4 +1,4 @@
-//! Micro-kernels for AVX-512: up to 6 rows by four vectors, or 14 rows by two, in at most 28 registers.
+//! Micro-kernels for AVX-512: up to 6 rows by four vectors, or 14 rows by one or two, in at most 28 registers.
 
 use super::micro::Micro;
 use std::arch::x86_64::*;
@@ -11,11 +11,15 @@ macro_rules! choose {
               ($r, 2) => $run::<$r, 2, $packed>($call),
               ($r, 3) => $run::<$r, 3, $packed>($call),
               ($r, 4) => $run::<$r, 4, $packed>($call),)*
-            $(($tall, 1 | 2) => $run::<$tall, 2, $packed>($call),)*
+            $(($tall, 1) => $run::<$tall, 1, $packed>($call),
+              ($tall, 2) => $run::<$tall, 2, $packed>($call),)*
             (height, vectors) => unreachable!("a tile of {height} rows by {vectors} vectors"),
         }
     };
 }
+
+/// Sums of a tile that are kept in registers only if they are copied before they are written.
+const MANY: usize = 20;
 
 macro_rules! kernel {
     ($tile:ident, $run:ident, $t:ty, $mask:ty, $lanes:literal, $zero:ident, $load:ident, $store:ident, $set:ident,
@@ -79,7 +83,19 @@ macro_rules! kernel {
                 if call.depth % 2 == 1 {
                     pair(a, b, 0, &mut acc);
                 }
-                for (i, sums) in acc.iter().enumerate().take(call.rows) {
+                let mut tile = [[$zero(); V]; R];
+                let sums = if R * V < MANY {
+                    &acc
+                } else {
+                    // A loop of so many rows is not unrolled: sums that it indexes would be in memory all the time.
+                    for (sums, to) in acc.iter().zip(&mut tile) {
+                        for (&sum, to) in sums.iter().zip(to) {
+                            $store(std::ptr::from_mut(to).cast(), sum);
+                        }
+                    }
+                    &tile
+                };
+                for (i, sums) in sums.iter().enumerate().take(call.rows) {
                     let c = call.c.offset(i as isize * call.c_row);
                     for (v, &sum) in sums.iter().enumerate() {
                         let at = c.wrapping_add(v * $lanes);

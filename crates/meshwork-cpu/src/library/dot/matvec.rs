@@ -128,13 +128,8 @@ const SHORT_ROW: usize = 4096;
 /// All elements that `call` names are valid; `call.step == 1`.
 unsafe fn along<T: Tile>(call: &Call<T>) {
     let short = if call.depth * size_of::<T>() <= SHORT_ROW { call.rows / 4 * 4 } else { 0 };
-    for i in (0..short).step_by(4) {
-        // SAFETY: the caller's.
-        unsafe {
-            let sums = T::dots(call.matrix.offset(i as isize * call.row), call.row, call.x, call.depth);
-            call.y.add(i).cast::<[T; 4]>().write_unaligned(sums);
-        }
-    }
+    // SAFETY: the caller's.
+    unsafe { T::many_dots((call.matrix, call.row), call.x, call.depth, call.y, short / 4) };
     for i in short..call.rows {
         // SAFETY: the caller's.
         unsafe { call.y.add(i).write(T::dot(call.matrix.offset(i as isize * call.row), call.x, call.depth)) };

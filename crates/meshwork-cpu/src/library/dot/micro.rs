@@ -85,6 +85,20 @@ pub(crate) trait Tile: Num + Packed<Sum = Self> {
         std::array::from_fn(|r| unsafe { Self::dot(a.offset(r as isize * row), x, n) })
     }
 
+    /// [`dots`](Tile::dots) of `fours` times four rows.
+    ///
+    /// # Safety
+    /// As there; `y` is valid for as many numbers, and overlaps none.
+    unsafe fn many_dots((a, row): (*const Self, isize), x: *const Self, n: usize, y: *mut Self, fours: usize) {
+        for i in 0..fours {
+            // SAFETY: the caller's.
+            unsafe {
+                let sums = Self::dots(a.offset(4 * i as isize * row), row, x, n);
+                y.add(4 * i).cast::<[Self; 4]>().write_unaligned(sums);
+            }
+        }
+    }
+
     /// `y[i] += Σ m[c][i] x[c]` over `n` neighbors each.
     ///
     /// # Safety
@@ -273,7 +287,7 @@ pub(super) const LONG_SUM: usize = 32;
 complex_tiles! { f32, 3 x 8, tile_c64; f64, 3 x 4, tile_c128; }
 
 macro_rules! float_tiles {
-    ($($t:ty, $mr:literal x $nr:literal, $kernel:ident $dot:ident $dots:ident $columns:ident $taps:ident;)*) => {$(
+    ($($t:ty, $mr:literal x $nr:literal, $kernel:ident $dot:ident $dots:ident $many:ident $columns:ident $taps:ident;)*) => {$(
         impl Packed for $t {
             type Sum = $t;
             const FAST: bool = true;
@@ -281,8 +295,11 @@ macro_rules! float_tiles {
             fn shape(rows: usize, columns: usize) -> Shape {
                 #[cfg(target_arch = "x86_64")]
                 if super::has_avx512() {
-                    // Few rows at a time, so that `B` is read in place, once.
-                    if (7..=14).contains(&rows) {
+                    // Many rows where there are few columns. Few rows at a time, so that `B` is read in place, once.
+                    if rows > 6 && columns <= $nr {
+                        return Shape { rows: 14, columns: $nr };
+                    }
+                    if (7..=14).contains(&rows) || (rows > 14 && columns <= 2 * $nr) {
                         return Shape { rows: 14, columns: 2 * $nr };
                     }
                     if columns > 2 * $nr {
@@ -296,7 +313,7 @@ macro_rules! float_tiles {
             #[inline]
             unsafe fn micro(call: &Micro<$t>) {
                 #[cfg(target_arch = "x86_64")]
-                if call.width > $nr {
+                if call.width > $nr || call.height > $mr {
                     // SAFETY: such a shape is given only where AVX-512 is there; the rest is the caller's.
                     return unsafe { super::avx512::$kernel(call) };
                 } else if super::has_fma() {
@@ -309,7 +326,7 @@ macro_rules! float_tiles {
         }
 
         impl Tile for $t {
-            const WIDTHS: &'static [usize] = &[$mr, $nr, 2 * $nr, 4 * $nr];
+            const WIDTHS: &'static [usize] = &[$mr, 14, $nr, 2 * $nr, 4 * $nr];
 
             #[cfg(target_arch = "x86_64")]
             #[inline]
@@ -332,6 +349,22 @@ macro_rules! float_tiles {
                 }
                 // SAFETY: the caller's.
                 std::array::from_fn(|r| unsafe { Self::dot(a.offset(r as isize * row), x, n) })
+            }
+
+            #[cfg(target_arch = "x86_64")]
+            #[inline]
+            unsafe fn many_dots((a, row): (*const $t, isize), x: *const $t, n: usize, y: *mut $t, fours: usize) {
+                if super::has_fma() {
+                    // SAFETY: AVX2 and FMA are there; the rest is the caller's.
+                    return unsafe { super::avx2::$many((a, row), x, n, y, fours) };
+                }
+                for i in 0..fours {
+                    // SAFETY: the caller's.
+                    unsafe {
+                        let sums = Self::dots(a.offset(4 * i as isize * row), row, x, n);
+                        y.add(4 * i).cast::<[$t; 4]>().write_unaligned(sums);
+                    }
+                }
             }
 
             #[cfg(target_arch = "x86_64")]
@@ -366,4 +399,4 @@ macro_rules! float_tiles {
         }
     )*};
 }
-float_tiles! { f32, 6 x 16, tile_f32 dot_f32 dots_f32 columns_f32 taps_f32; f64, 6 x 8, tile_f64 dot_f64 dots_f64 columns_f64 taps_f64; }
+float_tiles! { f32, 6 x 16, tile_f32 dot_f32 dots_f32 many_f32 columns_f32 taps_f32; f64, 6 x 8, tile_f64 dot_f64 dots_f64 many_f64 columns_f64 taps_f64; }

@@ -50,6 +50,14 @@ pub(crate) struct Plan {
 /// Floating-point operations of a part that is worth a thread.
 const PART_FLOPS: f64 = 2e6;
 
+/// Rows of a part are at most so many, and at least so many, if there are: each part reads its columns of `B`.
+const MOST_ROWS: usize = 480;
+const LEAST_ROWS: usize = 48;
+
+/// Columns of a part are at least so many, if there are: each part reads its rows of `A`, or packs them.
+const LEAST_COLUMNS: usize = 64;
+const LEAST_COLUMNS_OF_PACKED: usize = 512;
+
 impl Plan {
     /// The plan for `p`.
     pub(crate) fn new(p: &Problem) -> Plan {
@@ -62,16 +70,7 @@ impl Plan {
         };
         let (mut batch_parts, mut row_parts, mut column_parts) = (want.min(p.batch).max(1), 1, 1);
         if batch_parts * 2 <= want {
-            // Blocks of few rows read B too often; as many as are wanted, none above 480 rows.
-            let each = want / batch_parts;
-            row_parts = (p.rows / if p.swollen_b { 480 } else { 96 })
-                .clamp(1, each)
-                .max(p.rows.div_ceil(480))
-                .min(200 / batch_parts);
-            if row_parts * 2 <= each {
-                // Each part packs its rows of A, if they are packed.
-                column_parts = (p.columns / if direct_a { 256 } else { 512 }).clamp(1, each / row_parts);
-            }
+            [row_parts, column_parts] = blocks(p, direct_a, want / batch_parts, 200 / batch_parts);
         } else if batch_parts > 16 {
             batch_parts = p.batch.min(48);
         }
@@ -97,7 +96,58 @@ impl Plan {
     }
 }
 
+/// In how many parts rows and columns are cut so that there are about `want` blocks, as square as they can be.
+fn blocks(p: &Problem, direct_a: bool, want: usize, most: usize) -> [usize; 2] {
+    let least_rows = if p.swollen_b { MOST_ROWS } else { LEAST_ROWS };
+    let least_columns = p.tile.columns.max(if direct_a { LEAST_COLUMNS } else { LEAST_COLUMNS_OF_PACKED });
+    let mut parts = [p.rows.div_ceil(MOST_ROWS).min(most).max(1), 1];
+    while parts[0] * parts[1] * 3 / 2 < want {
+        let [rows, columns] = [p.rows / parts[0], p.columns / parts[1]];
+        match (rows >= 2 * least_rows, columns >= 2 * least_columns) {
+            (true, is_wide) if !is_wide || rows >= columns => parts[0] *= 2,
+            (_, true) => parts[1] *= 2,
+            _ => break,
+        }
+    }
+    parts
+}
+
 /// Columns of `B` that are worked on at a time where it need not be packed: their sums fit the second-level cache.
 fn in_place(size: usize) -> usize {
     (256 << 10) / (120 * size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(batch: usize, [rows, columns, depth]: [usize; 3], plain_a: Contiguity) -> usize {
+        let tile = Shape { rows: 6, columns: 64 };
+        let plain_b = Contiguity::Across;
+        let p = Plan::new(&Problem { batch, rows, columns, depth, size: 4, tile, plain_a, plain_b, swollen_b: false });
+        p.batch_parts * p.row_parts * p.column_parts
+    }
+
+    #[test]
+    fn products_of_moderate_size_have_parts_for_many_threads() {
+        for plain_a in [Contiguity::Along, Contiguity::Across] {
+            for size in [[1024, 1024, 1024], [2048, 512, 512], [512, 2048, 4096], [1600, 1600, 1600]] {
+                assert!((24..=200).contains(&parts(1, size, plain_a)), "{size:?}, {plain_a:?}");
+            }
+        }
+        for size in [[512, 512, 512], [256, 1024, 1024], [1024, 256, 1024], [64, 4096, 256], [4096, 64, 256]] {
+            assert!(parts(1, size, Contiguity::Along) >= 24, "{size:?}");
+        }
+        assert!((8..=16).contains(&parts(1, [256, 256, 256], Contiguity::Along)));
+        assert_eq!(parts(1, [64, 64, 64], Contiguity::Along), 1);
+    }
+
+    #[test]
+    fn no_product_has_too_many_parts() {
+        for size in [[100_000, 100_000, 10], [1_000_000, 3, 3], [3, 1_000_000, 3], [1, 1, 1_000_000], [0, 5, 5]] {
+            for batch in [1, 3, 100, 10_000] {
+                assert!(parts(batch, size, Contiguity::Along) <= 256, "{batch} of {size:?}");
+            }
+        }
+    }
 }

@@ -53,6 +53,9 @@ const FEW: usize = 64;
 /// Rows or columns that are packed side by side.
 const GROUP: usize = 128;
 
+/// Columns of a matrix that threads share in smaller groups.
+const FEW_COLUMNS: usize = 1024;
+
 /// `C[b] = A[b] B[b]`, or `C[b] += A[b] B[b]`.
 #[derive(Clone, Debug)]
 pub(crate) struct Product<T: Packed> {
@@ -399,14 +402,21 @@ pub(crate) struct PackB<T: Packed> {
 }
 
 impl<T: Packed> PackB<T> {
-    fn groups(&self) -> usize {
-        self.product.columns.div_ceil(GROUP)
+    /// Columns that are packed at a time: fewer where there are few, so that many threads have some.
+    fn group(&self) -> usize {
+        if self.product.columns <= FEW_COLUMNS { self.product.tile.columns.max(GROUP / 4) } else { GROUP }
+    }
+
+    /// Groups of columns, and blocks of the depth, that are packed by themselves.
+    fn pieces(&self) -> [usize; 2] {
+        [self.product.columns.div_ceil(self.group()), self.product.blocks.len()]
     }
 }
 
 impl<T: Packed> Work for PackB<T> {
     fn parts(&self) -> usize {
-        (self.product.b.batch.len() * self.groups()).clamp(1, 128)
+        let [groups, blocks] = self.pieces();
+        (self.product.b.batch.len() * groups * blocks).clamp(1, 128)
     }
 
     fn cost(&self) -> u64 {
@@ -415,16 +425,17 @@ impl<T: Packed> Work for PackB<T> {
 
     unsafe fn run(&self, frame: &Frame<'_>, _: &mut Scratch, part: usize) -> Result<(), Fault> {
         let p = &self.product;
-        let groups = self.groups();
+        let [groups, blocks] = self.pieces();
         let stride = p.columns.next_multiple_of(p.tile.columns);
-        for group in (part..p.b.batch.len() * groups).step_by(self.parts()) {
-            let (batch, at) = (group / groups, group % groups * GROUP);
-            let end = (at + GROUP).min(p.columns);
+        for i in piece(p.b.batch.len() * groups * blocks, self.parts(), part, 1) {
+            let (batch, group, block) = (i / blocks / groups, i / blocks % groups, i % blocks);
+            let at = group * self.group();
+            let end = (at + self.group()).min(p.columns);
             // SAFETY: the panels are inside the packed matrix, and no other part writes them.
             unsafe {
                 let from = frame.ptr(p.b.buf).offset(p.b.batch[batch]).cast_const();
                 let to = frame.ptr(self.to).cast::<T>().add(batch * p.packed_len());
-                p.pack_b(from, at..end, &p.blocks, to, stride, at);
+                p.pack_b(from, at..end, &p.blocks[block..block + 1], to, stride, at);
             }
         }
         Ok(())

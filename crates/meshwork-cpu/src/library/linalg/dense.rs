@@ -7,6 +7,7 @@ use rustfft::num_traits::Float;
 
 use super::field::Field;
 use super::householder::{self, Adjoint};
+use super::lanes::{self, Place, Systems, with_lanes};
 use super::panels;
 use super::product::Operand;
 use super::stack::{One, Routine};
@@ -50,6 +51,21 @@ pub(super) struct Cholesky<T> {
 impl<T: Field> Routine for Cholesky<T> {
     fn cost(&self) -> usize {
         self.n.pow(2) * (self.n + 20) / 30
+    }
+
+    fn lanes(&self) -> usize {
+        lanes::width::<T>(self.n * self.n)
+    }
+
+    unsafe fn run_lanes(&self, ones: &[One<'_>], scratch: &mut Scratch) {
+        let n = self.n;
+        // SAFETY: matrices of order `n`, and a number.
+        unsafe {
+            match self.triangle {
+                Triangle::Lower => with_lanes!(self.lanes(), lanes::cholesky::<T>(n, |i, j| i * n + j, ones, scratch)),
+                Triangle::Upper => with_lanes!(self.lanes(), lanes::cholesky::<T>(n, |i, j| j * n + i, ones, scratch)),
+            }
+        }
     }
 
     unsafe fn run(&self, one: &One<'_>, _: usize, scratch: &mut Scratch) {
@@ -113,6 +129,35 @@ impl<T: Field> Routine for Solve<T> {
         n * sides * (n + 20) / 20 + 20
     }
 
+    fn lanes(&self) -> usize {
+        let (n, sides) = self.sizes();
+        // Many right-hand sides are lanes themselves.
+        if sides <= 8 { lanes::width::<T>(n * (n + sides)) } else { 1 }
+    }
+
+    unsafe fn run_lanes(&self, ones: &[One<'_>], scratch: &mut Scratch) {
+        let (n, sides) = self.sizes();
+        let (order, width) = (n as isize, sides as isize);
+        let plain = Place { start: 0, row: order, column: 1 };
+        // As below: on the right it is opᵀ(A) Xᵀ = Bᵀ.
+        let is_flipped = (self.transpose != Transpose::No) == self.left;
+        let systems = Systems {
+            n,
+            sides,
+            triangle: if is_flipped { Place { row: 1, column: order, ..plain } } else { plain },
+            solution: Place {
+                start: 0,
+                row: if self.left { width } else { 1 },
+                column: if self.left { 1 } else { order },
+            },
+            diagonal: self.diagonal,
+        };
+        let is_lower = (self.triangle == Triangle::Lower) != is_flipped;
+        let systems = if is_lower { systems } else { systems.reversed() };
+        // SAFETY: matrices of these sizes.
+        unsafe { with_lanes!(self.lanes(), lanes::solve::<T>(systems, ones, scratch)) }
+    }
+
     fn pieces(&self) -> usize {
         self.sizes().1.div_ceil(SIDES).max(1)
     }
@@ -169,6 +214,15 @@ pub(super) struct Lu<T> {
 impl<T: Field> Routine for Lu<T> {
     fn cost(&self) -> usize {
         self.size[0] * self.size[1] * (self.size[0].min(self.size[1]) + 20) / 20
+    }
+
+    fn lanes(&self) -> usize {
+        lanes::width::<T>(self.size[0] * self.size[1])
+    }
+
+    unsafe fn run_lanes(&self, ones: &[One<'_>], scratch: &mut Scratch) {
+        // SAFETY: matrices of this size, pivots and a number.
+        unsafe { with_lanes!(self.lanes(), lanes::lu::<T>(self.size, ones, scratch)) }
     }
 
     unsafe fn run(&self, one: &One<'_>, _: usize, scratch: &mut Scratch) {

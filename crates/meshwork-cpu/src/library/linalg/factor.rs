@@ -5,6 +5,7 @@ use rustfft::num_traits::{Float, Zero};
 use super::field::{Field, kernel, subtract, wide};
 use super::product::{Operand, Sign, accumulate, subtract_lower};
 use super::triangular::{Diagonal, solve, solve_right};
+use crate::library::transpose::{Planes, transpose};
 use crate::step::Scratch;
 
 /// Order up to which a matrix is factored column by column.
@@ -139,35 +140,26 @@ pub(super) unsafe fn lu<T: Field>(
 ///
 /// # Safety
 /// `a` is valid.
-pub(super) unsafe fn into_columns<T: Copy>(a: *const T, row: usize, [m, n]: [usize; 2], columns: &mut [T]) {
-    // A few rows at a time, so that both sides stay in the cache.
-    for first in (0..m).step_by(ROWS) {
-        let some = first..m.min(first + ROWS);
-        for j in 0..n {
-            let to = &mut columns[j * m..(j + 1) * m];
-            // SAFETY: the caller's.
-            some.clone().for_each(|i| to[i] = unsafe { *a.add(i * row + j) });
-        }
-    }
+pub(super) unsafe fn into_columns<T: Field>(a: *const T, row: usize, [m, n]: [usize; 2], columns: &mut [T]) {
+    let size = size_of::<T>();
+    let [row, column] = [row, m].map(|n| (n * size) as isize);
+    let planes =
+        Planes { from: a.cast(), from_stride: row, to: columns[..m * n].as_mut_ptr().cast(), to_stride: column };
+    // SAFETY: the caller's.
+    unsafe { transpose(planes, n, m, size) }
 }
 
 /// The other way.
 ///
 /// # Safety
 /// `a` is valid.
-pub(super) unsafe fn from_columns<T: Copy>(columns: &[T], a: *mut T, row: usize, [m, n]: [usize; 2]) {
-    for first in (0..m).step_by(ROWS) {
-        let some = first..m.min(first + ROWS);
-        for j in 0..n {
-            let from = &columns[j * m..(j + 1) * m];
-            // SAFETY: the caller's.
-            some.clone().for_each(|i| unsafe { *a.add(i * row + j) = from[i] });
-        }
-    }
+pub(super) unsafe fn from_columns<T: Field>(columns: &[T], a: *mut T, row: usize, [m, n]: [usize; 2]) {
+    let size = size_of::<T>();
+    let [row, column] = [row, m].map(|n| (n * size) as isize);
+    let planes = Planes { from: columns[..m * n].as_ptr().cast(), from_stride: column, to: a.cast(), to_stride: row };
+    // SAFETY: the caller's.
+    unsafe { transpose(planes, m, n, size) }
 }
-
-/// Rows that are copied at a time.
-const ROWS: usize = 16;
 
 kernel! {
     [T: Field] Narrow(columns: &mut [T], size: [usize; 2], pivots: &mut [i32]) -> usize = narrow(columns, size, pivots)

@@ -130,15 +130,20 @@ pub(super) fn dots<T: Field, const N: usize>(x: &[T], ys: [&[T]; N]) -> [T; N] {
                 }
             }
         }
-        sums.map(total)
+        totals(sums)
     }
-    let ys = ys.map(|y| &y[..x.len()]);
-    let [long, short] = [LONG, SHORT].map(|lanes| x.len() / lanes * lanes);
+    let mut ys = ys;
+    for y in &mut ys {
+        *y = &y[..x.len()];
+    }
+    let (long, short) = (x.len() / LONG * LONG, x.len() / SHORT * SHORT);
     let (first, second) = (span::<T, N, LONG>(x, ys, 0, long), span::<T, N, SHORT>(x, ys, long, short));
-    std::array::from_fn(|c| {
+    let mut sums = [T::zero(); N];
+    for c in 0..N {
         let rest = (short..x.len()).fold(T::zero(), |sum, i| sum + x[i].conj() * ys[c][i]);
-        first[c] + (second[c] + rest)
-    })
+        sums[c] = first[c] + (second[c] + rest);
+    }
+    sums
 }
 
 /// Lanes of sums, and of what remains.
@@ -158,6 +163,16 @@ pub(super) fn total<T: Copy + std::ops::Add<Output = T>, const N: usize>(lanes: 
         half /= 2;
     }
     lanes[0]
+}
+
+/// The [`total`] of each of several lanes. A loop, since closures of array functions are not inlined into code for wide lanes.
+#[inline(always)]
+pub(super) fn totals<T: Field, const N: usize, const LANES: usize>(lanes: [[T; LANES]; N]) -> [T; N] {
+    let mut out = [T::zero(); N];
+    for c in 0..N {
+        out[c] = total(lanes[c]);
+    }
+    out
 }
 
 /// The square root of a sum of squares, if those were neither huge nor tiny: then they have lost nothing.

@@ -116,7 +116,11 @@ fn qr_columns<T: Field>(columns: &mut [T], m: usize, taus: &mut [T]) {
         let (v, factor) = (&column[j..], tau.conj());
         let mut groups = rest.chunks_exact_mut(SOME * m);
         for group in &mut groups {
-            let sums = dots::<T, SOME>(v, std::array::from_fn(|c| &group[c * m + j..(c + 1) * m]));
+            let mut others = [v; SOME];
+            for (c, other) in others.iter_mut().enumerate() {
+                *other = &group[c * m + j..(c + 1) * m];
+            }
+            let sums = dots(v, others);
             for (sum, other) in sums.into_iter().zip(group.chunks_exact_mut(m)) {
                 subtract(&mut other[j..], factor * sum, v);
             }

@@ -2,7 +2,7 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `stack` | a routine on every matrix of a stack |
+//! | `stack`, `lanes` | a routine on every matrix of a stack; on small ones side by side |
 //! | `field`, `product` | numbers; products of blocks |
 //! | `triangular`, `factor`, `householder`, `schur`, `tridiagonal` | the algorithms |
 //! | `panels` | reductions to tridiagonal and bidiagonal form |
@@ -21,6 +21,7 @@ mod eigen;
 mod factor;
 mod field;
 mod householder;
+mod lanes;
 mod panels;
 mod product;
 mod schur;

@@ -6,7 +6,7 @@
 
 use rustfft::num_traits::One;
 
-use super::field::{Field, dot, kernel, subtract, total, wide};
+use super::field::{Field, dot, kernel, subtract, totals, wide};
 use super::householder::reflector;
 use super::product::{Operand, Sign, accumulate, subtract_lower};
 use crate::step::Scratch;
@@ -64,8 +64,10 @@ fn lower_times<T: Field>(a: &[T], row: usize, v: &[T], y: &mut [T]) {
 /// Adds what `ROWS` rows from `i` on contribute to [`lower_times`].
 #[inline(always)]
 fn lower_rows<T: Field, const ROWS: usize, const LANES: usize>(a: &[T], row: usize, v: &[T], y: &mut [T], i: usize) {
-    let rows: [&[T]; ROWS] = std::array::from_fn(|r| &a[(i + r) * row..(i + r) * row + i + r + 1]);
-    let factors: [T; ROWS] = std::array::from_fn(|r| v[i + r]);
+    let (mut rows, mut factors) = ([a; ROWS], [T::zero(); ROWS]);
+    for r in 0..ROWS {
+        (rows[r], factors[r]) = (&a[(i + r) * row..(i + r) * row + i + r + 1], v[i + r]);
+    }
     // The last columns before the diagonal in fewer lanes.
     let (long, short) = (i / LANES * LANES, i / 4 * 4);
     let first = lower_columns::<T, ROWS, LANES>(rows, factors, v, y, (0, long));
@@ -92,7 +94,8 @@ fn lower_columns<T: Field, const ROWS: usize, const LANES: usize>(
     let mut sums = [[T::zero(); LANES]; ROWS];
     for c in (from..to).step_by(LANES) {
         let (v_c, y_c) = (&v[c..c + LANES], &mut y[c..c + LANES]);
-        let mut added: [T; LANES] = std::array::from_fn(|l| y_c[l]);
+        let mut added = [T::zero(); LANES];
+        added.copy_from_slice(y_c);
         for r in 0..ROWS {
             let a_c = &rows[r][c..c + LANES];
             for l in 0..LANES {
@@ -102,7 +105,7 @@ fn lower_columns<T: Field, const ROWS: usize, const LANES: usize>(
         }
         y_c.copy_from_slice(&added);
     }
-    sums.map(total)
+    totals(sums)
 }
 
 /// `y = A* v` for rows of `A` that are `row` apart.
@@ -111,7 +114,10 @@ fn adjoint_times<T: Field>(a: &[T], row: usize, v: &[T], y: &mut [T]) {
     y.fill(T::zero());
     let fours = v.len() / 4 * 4;
     for i in (0..fours).step_by(4) {
-        let rows: [&[T]; 4] = std::array::from_fn(|r| &a[(i + r) * row..(i + r) * row + y.len()]);
+        let mut rows = [a; 4];
+        for (r, to) in rows.iter_mut().enumerate() {
+            *to = &a[(i + r) * row..(i + r) * row + y.len()];
+        }
         for (c, y) in y.iter_mut().enumerate() {
             let pair = |r: usize| rows[r][c].conj() * v[i + r];
             *y = *y + ((pair(0) + pair(1)) + (pair(2) + pair(3)));
@@ -145,11 +151,18 @@ fn times<T: Field>(a: &[T], row: usize, u: &[T], y: &mut [T]) {
                 }
             }
         }
-        std::array::from_fn(|r| (full..u.len()).fold(total(sums[r]), |sum, c| sum + rows[r][c] * u[c]))
+        let mut found = totals(sums);
+        for r in 0..4 {
+            found[r] = (full..u.len()).fold(found[r], |sum, c| sum + rows[r][c] * u[c]);
+        }
+        found
     }
     let fours = y.len() / 4 * 4;
     for i in (0..fours).step_by(4) {
-        let rows: [&[T]; 4] = std::array::from_fn(|r| &a[(i + r) * row..(i + r) * row + u.len()]);
+        let mut rows = [a; 4];
+        for (r, to) in rows.iter_mut().enumerate() {
+            *to = &a[(i + r) * row..(i + r) * row + u.len()];
+        }
         let found = if size_of::<T>() == 4 { some::<T, SHORT_LANES>(rows, u) } else { some::<T, LANES>(rows, u) };
         y[i..i + 4].copy_from_slice(&found);
     }

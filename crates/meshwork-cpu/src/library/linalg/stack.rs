@@ -74,6 +74,20 @@ pub(super) trait Routine: Send + Sync + fmt::Debug + 'static {
         1
     }
 
+    /// How many matrices are done side by side, in the lanes of vectors: then one is one piece. 1 if none are.
+    fn lanes(&self) -> usize {
+        1
+    }
+
+    /// Does neighboring matrices, at most as many as there are [`lanes`](Routine::lanes).
+    ///
+    /// # Safety
+    /// As [`run`](Routine::run).
+    unsafe fn run_lanes(&self, ones: &[One<'_>], scratch: &mut Scratch) {
+        // SAFETY: the caller's.
+        ones.iter().for_each(|one| unsafe { self.run(one, 0, scratch) });
+    }
+
     /// Does one piece.
     ///
     /// # Safety
@@ -90,22 +104,46 @@ pub(super) struct Stack<R> {
     pub count: usize,
 }
 
+/// Times that a matrix in a lane is done faster than alone, roughly.
+const FASTER: usize = 4;
+
+impl<R: Routine> Stack<R> {
+    /// Matrices that are done side by side; too few are done one by one.
+    fn lanes(&self) -> usize {
+        if 2 * self.count >= self.routine.lanes() { self.routine.lanes() } else { 1 }
+    }
+
+    /// Pieces that do not depend on each other.
+    fn pieces(&self) -> usize {
+        match self.lanes() {
+            1 => self.count * self.routine.pieces(),
+            lanes => self.count.div_ceil(lanes),
+        }
+    }
+}
+
 impl<R: Routine> Work for Stack<R> {
     fn parts(&self) -> usize {
-        let pieces = self.count * self.routine.pieces();
-        parts_of(self.count.saturating_mul(self.routine.cost()), 20_000, pieces.max(1))
+        parts_of(self.cost() as usize, 20_000, self.pieces().max(1))
     }
 
     fn cost(&self) -> u64 {
-        self.count.saturating_mul(self.routine.cost()) as u64
+        let all = self.count.saturating_mul(self.routine.cost());
+        (if self.lanes() > 1 { all / FASTER } else { all }) as u64
     }
 
     unsafe fn run(&self, frame: &Frame<'_>, scratch: &mut Scratch, part: usize) -> Result<(), Fault> {
-        let pieces = self.routine.pieces();
-        for i in piece(self.count * pieces, self.parts(), part, 1) {
-            let one = One { frame, operands: &self.operands, results: &self.results, at: i / pieces };
-            // SAFETY: the step was lowered for this routine.
-            unsafe { self.routine.run(&one, i % pieces, scratch) };
+        let (lanes, pieces) = (self.lanes(), self.routine.pieces());
+        let one = |at: usize| One { frame, operands: &self.operands, results: &self.results, at };
+        for i in piece(self.pieces(), self.parts(), part, 1) {
+            if lanes > 1 {
+                let ones: Vec<One<'_>> = (i * lanes..self.count.min((i + 1) * lanes)).map(one).collect();
+                // SAFETY: the step was lowered for this routine.
+                unsafe { self.routine.run_lanes(&ones, scratch) };
+            } else {
+                // SAFETY: the step was lowered for this routine.
+                unsafe { self.routine.run(&one(i / pieces), i % pieces, scratch) };
+            }
         }
         Ok(())
     }

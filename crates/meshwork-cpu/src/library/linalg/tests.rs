@@ -12,13 +12,13 @@ const TYPES: [(ElementType, char, f64); 4] = [
     (ElementType::C128, 'z', 1e-10),
 ];
 
-fn ty(elem: ElementType, dims: &[i64]) -> String {
+pub(super) fn ty(elem: ElementType, dims: &[i64]) -> String {
     let dims: String = dims.iter().map(|d| format!("{d}x")).collect();
     format!("tensor<{dims}{elem}>")
 }
 
 /// A program that makes one call.
-fn call(target: &str, config: &str, operands: &[String], results: &[String]) -> String {
+pub(super) fn call(target: &str, config: &str, operands: &[String], results: &[String]) -> String {
     let args: Vec<String> = operands.iter().enumerate().map(|(i, t)| format!("%a{i}: {t}")).collect();
     let names: Vec<String> = (0..operands.len()).map(|i| format!("%a{i}")).collect();
     let out: Vec<String> = match results.len() {
@@ -36,7 +36,7 @@ fn call(target: &str, config: &str, operands: &[String], results: &[String]) -> 
 }
 
 /// Positive definite matrices: noise times its adjoint plus a multiple of the identity.
-fn definite(count: i64, n: i64, elem: ElementType) -> Literal {
+pub(super) fn definite(count: i64, n: i64, elem: ElementType) -> Literal {
     let x = noise(&[count, n, n], elem, 7);
     let n = n as usize;
     let at = |m: usize, i: usize, j: usize| x.get((m * n + i) * n + j).as_complex();
@@ -56,7 +56,7 @@ fn definite(count: i64, n: i64, elem: ElementType) -> Literal {
     Literal::from_scalars([count, n as i64, n as i64], elem, out).unwrap()
 }
 
-const INT: ElementType = ElementType::I32;
+pub(super) const INT: ElementType = ElementType::I32;
 
 #[test]
 fn cholesky_of_stacks() {
@@ -107,16 +107,16 @@ fn triangular_systems_of_all_kinds() {
                         %r = \"stablehlo.triangular_solve\"(%a, %b) <{{left_side = {left}, lower = {lower}, transpose_a = #stablehlo<transpose {transpose}>, unit_diagonal = {unit}}}> : ({a}, {b}) -> {b}
                         return %r : {b} }}"
                     );
-                    check_on(&source, &[dominant(n, elem), noise(&[2, rows, columns], elem, 3)], tolerance);
+                    check_on(&source, &[dominant(2, n, elem), noise(&[2, rows, columns], elem, 3)], tolerance);
                 }
             }
         }
     }
 }
 
-/// Two matrices whose triangles are far from singular: small noise with a large diagonal.
-fn dominant(n: i64, elem: ElementType) -> Literal {
-    let x = noise(&[2, n, n], elem, 5);
+/// Matrices whose triangles are far from singular: small noise with a large diagonal.
+pub(super) fn dominant(count: i64, n: i64, elem: ElementType) -> Literal {
+    let x = noise(&[count, n, n], elem, 5);
     let n = n as usize;
     let scaled = (0..x.len()).map(|at| {
         let (re, im) = x.get(at).as_complex();
@@ -125,7 +125,7 @@ fn dominant(n: i64, elem: ElementType) -> Literal {
         let (re, im) = if i == j { (2.0 + re * shrink, im * shrink) } else { (re * shrink, im * shrink) };
         if elem.is_complex() { Scalar::Complex(re, im) } else { Scalar::Float(re) }
     });
-    Literal::from_scalars([2, n as i64, n as i64], elem, scaled.collect::<Vec<_>>()).unwrap()
+    Literal::from_scalars([count, n as i64, n as i64], elem, scaled.collect::<Vec<_>>()).unwrap()
 }
 
 /// Some on both sides of the widths of panels, and some whose columns are no multiple of lanes.

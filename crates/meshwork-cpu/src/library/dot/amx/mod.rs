@@ -1,9 +1,10 @@
-//! Products on the processor's matrix unit (AMX): of `bf16`, of what `bf16` holds exactly, and of bytes.
+//! Products on the processor's matrix unit (AMX): of `bf16`, of what `bf16` holds exactly, of `f16`, and of bytes.
 //!
 //! | file | what it is |
 //! |---|---|
 //! | `unit` | the registers and instructions; [`multiply`](unit::multiply) is a product of packed tiles |
 //! | `source` | elements in memory as words of tiles |
+//! | `split` | `f16` as sums of two `bf16` |
 //! | `pack` | panels of tiles |
 //! | `plan` | parts, and who packs |
 //! | `product` | the work of a stack of products |
@@ -14,6 +15,7 @@ pub(crate) mod pack;
 pub(crate) mod plan;
 pub(crate) mod product;
 pub(crate) mod source;
+pub(crate) mod split;
 #[cfg(test)]
 mod tests;
 pub(crate) mod unit;
@@ -151,12 +153,11 @@ fn elements([a, b]: [(ElementType, ElementType); 2], elem: ElementType) -> Optio
         return None;
     }
     if let (Some(a), Some(b)) = (half(a), half(b)) {
-        let out = match elem {
-            ElementType::F32 => Out::Same,
-            ElementType::BF16 => Out::Bf16,
-            _ => Out::Float(single(elem)?),
-        };
-        return Some(Elements { kind: Kind::Bf16, packs: [a, b], out });
+        return Some(Elements { kind: Kind::Bf16, packs: [a, b], out: floats(elem)? });
+    }
+    if [a, b].iter().all(|&types| types == (ElementType::F16, ElementType::F16)) {
+        let packs: [Arc<dyn Pack>; 2] = [Arc::new(By(split::Split::Both)), Arc::new(By(split::Split::First))];
+        return Some(Elements { kind: Kind::F16, packs, out: floats(elem)? });
     }
     let (a, b) = (byte(a.0)?, byte(b.0)?);
     let out = match elem {
@@ -165,6 +166,16 @@ fn elements([a, b]: [(ElementType, ElementType); 2], elem: ElementType) -> Optio
     };
     let bytes = || Arc::new(By(source::Bytes)) as Arc<dyn Pack>;
     Some(Elements { kind: Kind::Bytes { a, b }, packs: [bytes(), bytes()], out })
+}
+
+/// How sums in `f32` become results of type `elem`.
+fn floats(elem: ElementType) -> Option<Out> {
+    match elem {
+        ElementType::F32 => Some(Out::Same),
+        ElementType::BF16 => Some(Out::Bf16),
+        ElementType::F16 => Some(Out::F16),
+        _ => Some(Out::Float(single(elem)?)),
+    }
 }
 
 /// What packs elements of the first type, taken as the second, as `bf16`; if that holds them exactly.

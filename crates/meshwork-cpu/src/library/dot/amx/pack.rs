@@ -82,6 +82,7 @@ pub(crate) fn panel_bytes(positions: usize, tiles: usize) -> usize {
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16,avx512vbmi")]
 unsafe fn tile<S: Source>(s: S, m: &Matrix<'_>, outer: usize, have: usize, t: usize, to: *mut u8) {
     let each = ROW / 4 * S::TERMS;
+    let (s, t) = (s.in_pass(t % S::PASSES), t / S::PASSES);
     let (k, n) = (t * each, each.min(m.terms - t * each));
     let mut rows = [_mm512_setzero_si512(); ROWS];
     // SAFETY: the caller's.

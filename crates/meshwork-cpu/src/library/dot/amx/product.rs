@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::pack::{Matrix, Pack, Role, panel_bytes};
 use super::plan::{MOST_ROWS, Plan, Problem};
+use super::split;
 use super::unit::{Kind, PANEL, Panels, ROWS, Sums, TILE, Tiles, multiply};
 use crate::library::dot::pack::{Index, Writer};
 use crate::library::dot::subnormal::Subnormals;
@@ -35,8 +36,9 @@ pub(crate) struct Operand {
 pub(crate) enum Out {
     /// They are elements as they are.
     Same,
-    /// Rounded to `bf16`.
+    /// Rounded to `bf16`, or to `f16`.
     Bf16,
+    F16,
     /// By a writer.
     Float(Arc<dyn Writer<f32>>),
     Int(Arc<dyn Writer<i32>>),
@@ -75,15 +77,20 @@ impl Product {
             batch: self.a.batch.len(),
             rows: self.a.count,
             columns: self.b.count,
-            depth: self.depth,
+            depth: self.work_depth(),
             devices,
             swollen: self.swollen,
         }
     }
 
+    /// The depth of a product of plain elements that is as much work.
+    fn work_depth(&self) -> usize {
+        if self.kind == Kind::F16 { 4 * self.depth } else { self.depth }
+    }
+
     /// Tiles along the depth.
     fn tiles(&self) -> usize {
-        self.depth.div_ceil(self.kind.depth())
+        self.kind.tiles(self.depth)
     }
 
     /// Tiles of the depth that a block has at most.
@@ -177,9 +184,14 @@ impl Product {
                         }
                         let sums = if kept > 1 { sums.add(q * panels(&rows) + p) } else { sums };
                         multiply(self.kind, &Panels { a: ap, a_tiles, b: bp, b_tiles, depth, add: k > 0 }, sums);
-                        if k + depth == tiles {
-                            self.write(&*sums, to, high, wide);
+                        if k + depth < tiles {
+                            continue;
                         }
+                        if self.kind == Kind::F16 && split::has_nan(&*sums, high, wide) {
+                            let (a, b) = ((&a, &*self.a.pack), (&b, &*self.b.pack));
+                            *sums = split::again(a, b, (i..i + high, j..j + wide), tiles);
+                        }
+                        self.write(&*sums, to, high, wide);
                     }
                 }
                 k += depth;
@@ -200,6 +212,7 @@ impl Product {
             match &self.out {
                 Out::Same => words(sums, to, self.c_row, rows, columns),
                 Out::Bf16 => halves(sums, to, self.c_row, rows, columns),
+                Out::F16 => sixteens(sums, to, self.c_row, rows, columns),
                 out => {
                     for i in 0..rows {
                         let (to, [left, right]) = (to.add(i * self.c_row), row(sums, i));
@@ -209,7 +222,7 @@ impl Product {
                         match out {
                             Out::Float(writer) => writer.write(line.as_ptr().cast(), to, columns),
                             Out::Int(writer) => writer.write(line.as_ptr().cast(), to, columns),
-                            Out::Same | Out::Bf16 => {}
+                            Out::Same | Out::Bf16 | Out::F16 => {}
                         }
                     }
                 }
@@ -265,6 +278,23 @@ unsafe fn halves(sums: &Sums, to: *mut u8, apart: usize, rows: usize, columns: u
     }
 }
 
+/// # Safety
+/// The processor has AVX-512; `to` is valid for `rows` of `columns` elements, `apart` bytes apart.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+unsafe fn sixteens(sums: &Sums, to: *mut u8, apart: usize, rows: usize, columns: usize) {
+    let mask = ((1u64 << columns) - 1) as u32;
+    for i in 0..rows {
+        // SAFETY: the caller's; masks leave out what is not there.
+        unsafe {
+            let to = to.add(i * apart).cast::<i16>();
+            for (half, piece) in row(sums, i).into_iter().enumerate() {
+                let value = _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm512_loadu_ps(piece.as_ptr().cast()));
+                _mm256_mask_storeu_epi16(to.wrapping_add(16 * half), (mask >> (16 * half)) as u16, value);
+            }
+        }
+    }
+}
+
 impl Work for Product {
     fn parts(&self) -> usize {
         self.plan.batch_parts * self.plan.row_parts * self.plan.column_parts
@@ -272,7 +302,7 @@ impl Work for Product {
 
     fn cost(&self) -> u64 {
         let of = |n: usize| n.next_multiple_of(ROWS);
-        let (rows, columns, depth) = (of(self.a.count), of(self.b.count), self.depth.next_multiple_of(32));
+        let (rows, columns, depth) = (of(self.a.count), of(self.b.count), self.work_depth().next_multiple_of(32));
         let packed =
             if self.plan.shared_b { 0 } else { columns * depth } + if self.plan.shared_a { 0 } else { rows * depth };
         (self.a.batch.len() * (rows * columns * depth / 800 + (packed + rows * columns) / 8 + 50)) as u64
@@ -317,14 +347,19 @@ impl Packing {
         }
     }
 
-    fn groups(&self) -> usize {
-        self.operand().count.div_ceil(TOGETHER)
+    /// Groups of positions, and stretches of the depth, that are packed by themselves.
+    fn pieces(&self) -> [usize; 2] {
+        [self.operand().count.div_ceil(TOGETHER), self.product.tiles().div_ceil(STRETCH)]
     }
 }
 
+/// Tiles of the depth that are packed at a time.
+const STRETCH: usize = 8;
+
 impl Work for Packing {
     fn parts(&self) -> usize {
-        (self.operand().batch.len() * self.groups()).clamp(1, 128)
+        let [groups, stretches] = self.pieces();
+        (self.operand().batch.len() * groups * stretches).clamp(1, 128)
     }
 
     fn cost(&self) -> u64 {
@@ -333,15 +368,21 @@ impl Work for Packing {
     }
 
     unsafe fn run(&self, frame: &Frame<'_>, _: &mut Scratch, part: usize) -> Result<(), Fault> {
-        let (p, of, groups) = (&self.product, self.operand(), self.groups());
-        for group in (part..of.batch.len() * groups).step_by(self.parts()) {
-            let (batch, at) = (group / groups, group % groups * TOGETHER);
+        let (p, of, [groups, stretches]) = (&self.product, self.operand(), self.pieces());
+        for i in piece(of.batch.len() * groups * stretches, self.parts(), part, 1) {
+            let (batch, at, k) = (i / stretches / groups, i / stretches % groups * TOGETHER, i % stretches * STRETCH);
             let end = (at + TOGETHER).min(of.count);
+            let tiles = k..p.tiles().min(k + STRETCH);
+            // Where the last panel has one tile of each depth, it is packed by itself.
+            let narrow = if (1..=ROWS).contains(&((end - at) % PANEL)) { end / PANEL * PANEL } else { end };
             // SAFETY: the panels are inside the packed matrix, and no other part writes them.
             unsafe {
-                let to = frame.ptr(self.to).add(batch * p.packed_bytes(of) + at / PANEL * p.apart());
                 let from = p.matrix(of, self.role, frame, batch);
-                of.pack.pack(&from, at..end, 0..p.tiles(), to, p.apart());
+                let to = frame.ptr(self.to).add(batch * p.packed_bytes(of));
+                for outer in [at..narrow, narrow..end] {
+                    let start = outer.start / PANEL * p.apart() + panel_bytes(outer.len(), k);
+                    of.pack.pack(&from, outer, tiles.clone(), to.add(start), p.apart());
+                }
             }
         }
         Ok(())

@@ -10,6 +10,13 @@ pub(crate) trait Source: Copy + Send + Sync + std::fmt::Debug + 'static {
     const SIZE: usize;
     /// Elements of a word.
     const TERMS: usize;
+    /// Tiles of the same elements, one after the other.
+    const PASSES: usize = 1;
+
+    /// What the tile of a pass holds of its elements.
+    fn in_pass(self, _pass: usize) -> Self {
+        self
+    }
 
     /// The 16 words of `n` neighbors, at most as many as they hold; what is missing is zero.
     ///

@@ -1,7 +1,7 @@
 //! Products on the matrix unit against the evaluator: layouts, sizes around the tiles, element types; and the same on
 //! other processors.
 
-use meshwork_ir::ElementType::{self, BF16, F8E4M3FN, F8E5M2, F32, I4, I8, I32, UI4, UI8};
+use meshwork_ir::ElementType::{self, BF16, F8E4M3FN, F8E5M2, F16, F32, I4, I8, I32, UI4, UI8};
 use meshwork_ir::{ElementClass, Literal, text};
 
 use super::plan::{Plan, Problem};
@@ -54,7 +54,7 @@ fn sizes_around_the_tiles_in_all_layouts() {
     for m in sizes {
         for n in sizes {
             for k in [0, 1, 2, 15, 31, 32, 33, 64, 67, 131] {
-                for types in [[BF16, BF16, F32], [I8, UI8, I32]] {
+                for types in [[BF16, BF16, F32], [F16, F16, F32], [I8, UI8, I32]] {
                     exact(types, [0, m, n, k], LAYOUTS[case % 4]);
                     case += 1;
                 }
@@ -178,6 +178,46 @@ fn special_values_stay_in_their_rows() {
         ];
         for out in ["bf16", "f32"] {
             everywhere(&mixed(["bf16", "bf16", out], [0, 18, 33, k], [false, false]), &args);
+        }
+        let args = args.map(|x| Literal::from_f64s(x.dims().to_vec(), F16, &x.to_f64s()).expect("as many"));
+        for out in ["f16", "f32"] {
+            everywhere(&mixed(["f16", "f16", out], [0, 18, 33, k], [false, false]), &args);
+        }
+    }
+}
+
+/// All values of `f16`, times numbers of eleven bits: the parts of both make every product exactly.
+#[test]
+fn halves_are_split_exactly() {
+    let all: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_le_bytes).collect();
+    // Those of a few bits, of many, subnormal ones; infinity times zero is NaN.
+    let others =
+        [1.0, -3.0, 2047.0, 1025.0 / 1024.0, 0.0, 65504.0, 2f64.powi(-24), 2f64.powi(-14), -0.333251953125, 7e-5];
+    let others = Literal::from_f64s([1, 10], F16, &others).expect("as many");
+    let numbers = |dims: [i64; 2]| Literal::from_bytes(dims, F16, all.clone()).expect("as many");
+    let turned = Literal::from_f64s([10, 1], F16, &others.to_f64s()).expect("as many");
+    check_on(&mixed(["f16", "f16", "f32"], [0, 1 << 16, 10, 1], [false, false]), &[numbers([1 << 16, 1]), others], 0.0);
+    check_on(&mixed(["f16", "f16", "f16"], [0, 10, 1 << 16, 1], [false, false]), &[turned, numbers([1, 1 << 16])], 0.0);
+}
+
+/// Infinities on both sides, in products of several blocks: only what is undefined becomes NaN.
+#[test]
+fn infinities_of_halves_multiply() {
+    for k in [5, 40, 1100] {
+        let numbers = |n: usize, seed: usize, every: usize| -> Vec<f64> {
+            let mut next = random(seed);
+            (0..n * k)
+                .map(|i| match i % every {
+                    0 => f64::INFINITY,
+                    7 => f64::NEG_INFINITY,
+                    _ => (next() % 9 - 4) as f64,
+                })
+                .collect()
+        };
+        let a = Literal::from_f64s([40, k as i64], F16, &numbers(40, 1, 977)).expect("as many");
+        let b = Literal::from_f64s([k as i64, 35], F16, &numbers(35, 2, 1201)).expect("as many");
+        for out in ["f16", "f32"] {
+            everywhere(&mixed(["f16", "f16", out], [0, 40, 35, k], [false, false]), &[a.clone(), b.clone()]);
         }
     }
 }

@@ -104,22 +104,21 @@ impl Drop for Tiles {
 pub(crate) enum Kind {
     /// Pairs of `bf16`, summed in `f32`.
     Bf16,
+    /// `f16` as sums of two `bf16`; see `split`.
+    F16,
     /// Four bytes, summed in `i32`; whether those of `A` and of `B` are signed.
     Bytes { a: bool, b: bool },
 }
 
 impl Kind {
-    /// Elements of a word of 32 bits.
-    pub(crate) fn terms(self) -> usize {
+    /// Tiles along a depth of so many elements.
+    pub(crate) fn tiles(self, depth: usize) -> usize {
         match self {
-            Kind::Bf16 => 2,
-            Kind::Bytes { .. } => 4,
+            Kind::Bf16 => depth.div_ceil(ROW / 2),
+            // All products of two parts.
+            Kind::F16 => 2 * depth.div_ceil(ROW / 4),
+            Kind::Bytes { .. } => depth.div_ceil(ROW),
         }
-    }
-
-    /// Elements of the depth that one tile holds.
-    pub(crate) fn depth(self) -> usize {
-        self.terms() * ROW / 4
     }
 }
 
@@ -152,7 +151,7 @@ pub(crate) unsafe fn multiply(kind: Kind, panels: &Panels, sums: *mut Sums) {
     // SAFETY: the caller's.
     unsafe {
         match kind {
-            Kind::Bf16 => bf16(panels, sums),
+            Kind::Bf16 | Kind::F16 => bf16(panels, sums),
             Kind::Bytes { a: true, b: true } => signed(panels, sums),
             Kind::Bytes { a: true, b: false } => signed_unsigned(panels, sums),
             Kind::Bytes { a: false, b: true } => unsigned_signed(panels, sums),

@@ -1,0 +1,151 @@
+//! Hyperbolic functions, and inverse functions of circles and hyperbolas, of `f32` in `f32` arithmetic.
+
+use super::super::build::Builder;
+use super::super::ir::{Cmp, Ty, UnaryOp, Val};
+use super::copysign;
+use super::single::{LOGARITHM, half_exp};
+
+const F: Ty = Ty::F32;
+
+/// From here on `x² + 1` and `x² - 1` are `x²`.
+const FAR: f64 = 1e9;
+
+/// `(sinh(x) - x) / x³` in x² up to 1.
+const SINH: [f64; 4] =
+    [0.166_666_671_633_720_4, 0.008_333_349_600_434_303, 0.000_198_361_594_812_013_2, 2.816_951_564_454_939_2e-6];
+
+/// `(e^x - e^-x) / 2`.
+pub fn sinh(b: &mut Builder<'_>, x: Val) -> Val {
+    let (one, quarter) = (b.num(F, 1.0), b.num(F, 0.25));
+    let size = b.un(UnaryOp::Abs, x);
+    let half = half_exp(b, size);
+    let other = b.div(quarter, half);
+    let far = b.sub(half, other);
+    let far = copysign(b, far, x);
+    let square = b.mul(x, x);
+    let p = b.poly(square, &SINH);
+    let cube = b.mul(square, x);
+    let near = b.fma(cube, p, x);
+    let is_near = b.cmp(Cmp::Lt, size, one);
+    b.select(is_near, near, far)
+}
+
+/// `(e^x + e^-x) / 2`.
+pub fn cosh(b: &mut Builder<'_>, x: Val) -> Val {
+    let quarter = b.num(F, 0.25);
+    let size = b.un(UnaryOp::Abs, x);
+    let half = half_exp(b, size);
+    let other = b.div(quarter, half);
+    b.add(half, other)
+}
+
+/// `ln(1 + near)`, or `ln(2 size)` where `size` is large.
+fn log_of(b: &mut Builder<'_>, size: Val, near: Val) -> Val {
+    let (limit, two, zero) = (b.num(F, FAR), b.num(F, std::f64::consts::LN_2), b.num(F, 0.0));
+    let far = b.cmp(Cmp::Gt, size, limit);
+    let of = b.select(far, size, near);
+    let log = LOGARITHM.log1p(b, of);
+    let more = b.select(far, two, zero);
+    b.add(log, more)
+}
+
+/// `ln(x + √(x² + 1))`.
+pub fn asinh(b: &mut Builder<'_>, x: Val) -> Val {
+    let one = b.num(F, 1.0);
+    let size = b.un(UnaryOp::Abs, x);
+    let square = b.mul(size, size);
+    let sum = b.add(square, one);
+    let root = b.un(UnaryOp::Sqrt, sum);
+    let bottom = b.add(root, one);
+    let part = b.div(square, bottom);
+    let near = b.add(size, part);
+    let log = log_of(b, size, near);
+    copysign(b, log, x)
+}
+
+/// `ln(x + √(x² - 1))`.
+pub fn acosh(b: &mut Builder<'_>, x: Val) -> Val {
+    let (one, two, nan) = (b.num(F, 1.0), b.num(F, 2.0), b.num(F, f64::NAN));
+    let above = b.sub(x, one);
+    let sum = b.add(above, two);
+    let product = b.mul(above, sum);
+    let root = b.un(UnaryOp::Sqrt, product);
+    let near = b.add(above, root);
+    let log = log_of(b, x, near);
+    let defined = b.cmp(Cmp::Ge, x, one);
+    b.select(defined, log, nan)
+}
+
+/// `½ ln((1 + x) / (1 - x))`.
+pub fn atanh(b: &mut Builder<'_>, x: Val) -> Val {
+    let (one, half) = (b.num(F, 1.0), b.num(F, 0.5));
+    let size = b.un(UnaryOp::Abs, x);
+    let (twice, less) = (b.add(size, size), b.sub(one, size));
+    let ratio = b.div(twice, less);
+    let log = LOGARITHM.log1p(b, ratio);
+    let v = b.mul(log, half);
+    copysign(b, v, x)
+}
+
+/// `(asin(x) - x) / x³` in x² up to ¼.
+const ASIN: [f64; 6] = [
+    0.166_666_597_127_914_43,
+    0.075_005_039_572_715_76,
+    0.044_516_954_571_008_68,
+    0.031_807_713_210_582_73,
+    0.014_438_623_562_455_177,
+    0.037_516_422_569_751_74,
+];
+
+/// Whether `size` is up to ½, and the arc sine of it, or else of `√((1 - size) / 2)`, of which it is a quarter circle less
+/// twice that.
+fn arc(b: &mut Builder<'_>, size: Val) -> (Val, Val) {
+    let (one, half) = (b.num(F, 1.0), b.num(F, 0.5));
+    let is_near = b.cmp(Cmp::Le, size, half);
+    let (square, less) = (b.mul(size, size), b.sub(one, size));
+    let other = b.mul(less, half);
+    let z = b.select(is_near, square, other);
+    let root = b.un(UnaryOp::Sqrt, other);
+    let s = b.select(is_near, size, root);
+    let p = b.poly(z, &ASIN);
+    let cube = b.mul(s, z);
+    (is_near, b.fma(cube, p, s))
+}
+
+/// A quarter circle in two parts.
+const QUARTER: [f64; 2] = [1.570_796_370_506_286_6, -4.371_139_000_186_241e-8];
+
+/// The arc sine.
+pub fn asin(b: &mut Builder<'_>, x: Val) -> Val {
+    let (quarter, low, minus) = (b.num(F, QUARTER[0]), b.num(F, QUARTER[1]), b.num(F, -2.0));
+    let size = b.un(UnaryOp::Abs, x);
+    let (is_near, angle) = arc(b, size);
+    let other = b.fma(angle, minus, low);
+    let other = b.add(quarter, other);
+    let angle = b.select(is_near, angle, other);
+    copysign(b, angle, x)
+}
+
+/// The arc cosine.
+pub fn acos(b: &mut Builder<'_>, x: Val) -> Val {
+    let (quarter, low, zero) = (b.num(F, QUARTER[0]), b.num(F, QUARTER[1]), b.num(F, 0.0));
+    let size = b.un(UnaryOp::Abs, x);
+    let (is_near, angle) = arc(b, size);
+    let signed = copysign(b, angle, x);
+    let middle = b.sub(low, signed);
+    let middle = b.add(quarter, middle);
+    let right = b.add(angle, angle);
+    // Half a circle less the angle of -x.
+    let (half, half_low) = (b.add(quarter, quarter), b.add(low, low));
+    let left = b.sub(half_low, right);
+    let left = b.add(half, left);
+    let is_left = b.cmp(Cmp::Lt, x, zero);
+    let end = b.select(is_left, left, right);
+    b.select(is_near, middle, end)
+}
+
+/// The arc tangent.
+pub fn atan(b: &mut Builder<'_>, x: Val) -> Val {
+    let one = b.num(F, 1.0);
+    super::double::atan2(b, x, one)
+}
