@@ -54,6 +54,7 @@ problem(F, "qr 64 x 128x32", (64, 128, 32))(lambda a: jnp.linalg.qr(a)[1])
 problem(F, "lu solve f64 512", definite(512, np.float64))(lambda a: jnp.linalg.solve(a, a[:, :8]))
 problem(F, "qr f64 504x300", (504, 300))(lambda a: jnp.linalg.qr(a.astype(jnp.float64))[1])
 problem(F, "solve 4096 x 8", stack(4096, 8))(lambda a: jnp.linalg.solve(a, a[..., :1]))
+problem(F, "solve 2048 x 12", stack(2048, 12))(lambda a: jnp.linalg.solve(a, a[..., :3]))
 problem(F, "qr 4096 x 12x4", (4096, 12, 4))(lambda a: jnp.linalg.qr(a)[1])
 problem(F, "general vectors 96", (96, 96))(lambda a: jnp.abs(jnp.linalg.eig(a)[1]))
 

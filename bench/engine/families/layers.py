@@ -33,6 +33,7 @@ problem(F, "conv dilated gradient", (8, 40, 40, 16), (3, 3, 16, 24))(
     gradient(lambda x, w: conv(x, w, rhs_dilation=(4, 4))))
 problem(F, "conv 1-D dilated 8", (8, 8192, 16), (3, 16, 16))(
     lambda x, w: conv(x, w, layout=("NWC", "WIO", "NWC"), rhs_dilation=(8,)))
+problem(F, "conv 3x3 to 24 channels", (8, 56, 56, 48), (3, 3, 48, 24))(conv)
 problem(F, "conv 5x5 of 8 channels", (8, 96, 96, 8), (5, 5, 8, 16))(conv)
 problem(F, "conv groups 8", (8, 56, 56, 64), (3, 3, 8, 64))(lambda x, w: conv(x, w, feature_group_count=8))
 problem(F, "conv depthwise", (8, 56, 56, 128), (3, 3, 1, 128))(lambda x, w: conv(x, w, feature_group_count=128))
@@ -89,6 +90,7 @@ def batch_norm(x, scale, bias):
 
 
 problem(F, "group norm", (16, 56, 56, 64))(group_norm)
+problem(F, "group norm of 4 channels", (16, 40, 40, 64))(lambda x: group_norm(x, 16))
 problem(F, "group norm gradient", (16, 28, 28, 64))(gradient(group_norm))
 problem(F, "batch norm gradient", (32, 28, 28, 64), (64,), (64,))(gradient(batch_norm))
 problem(F, "rms norm bf16", (4096, 1024), (1024,))(

@@ -20,6 +20,9 @@ problem(F, "bf16 1024", (1024, 1024), (1024, 1024))(low(jnp.bfloat16))
 problem(F, "bf16 into f32 1024", (1024, 1024), (1024, 1024))(
     lambda a, b: jnp.matmul(a.astype(jnp.bfloat16), b.astype(jnp.bfloat16), preferred_element_type=jnp.float32))
 problem(F, "f16 1024", (1024, 1024), (1024, 1024))(low(jnp.float16))
+problem(F, "f16 into f32 512x768", (512, 1024), (1024, 768))(
+    lambda a, b: jnp.matmul(a.astype(jnp.float16), b.astype(jnp.float16), preferred_element_type=jnp.float32))
+problem(F, "f32 384", (384, 384), (384, 384))(jnp.matmul)
 problem(F, "int8 into int32 1024", ints(100, 1024, 1024, dtype=np.int8), ints(100, 1024, 1024, dtype=np.int8))(
     lambda a, b: jnp.matmul(a, b, preferred_element_type=jnp.int32))
 problem(F, "int32 256", ints(100, 256, 256), ints(100, 256, 256))(jnp.matmul)

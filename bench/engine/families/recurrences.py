@@ -240,6 +240,20 @@ def kalman(z):
     return jax.lax.scan(step, (jnp.zeros(2), jnp.eye(2)), z)[1]
 
 
+@problem(F, "smoothing along split rows", (512, 128), split=(0,))
+def split_rows(x):
+    step = lambda h, x: (h := 0.9 * h + 0.1 * x, h)
+    return repeat(10, lambda x: jax.lax.scan(step, jnp.zeros(128), x)[1], x)
+
+
+@problem(F, "best of the neighbors", (300, 48), (48, 48), split=(None,))
+def neighbors(x, cost):
+    def step(best, x):
+        ways = best[None, :] - cost
+        return ways.min(1) + x, (ways.argmin(1), ways.argmin(0))
+    return jax.lax.scan(step, x[0], x)[1]
+
+
 @problem(F, "sieve", ints(2, 4096, dtype=np.int32), split=(None,))
 def sieve(x):
     i = jnp.arange(4096)

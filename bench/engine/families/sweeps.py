@@ -10,6 +10,9 @@ problem(F, "horner f64", uniform(1 << 19, dtype="f8"))(lambda x: jnp.polyval(jnp
 problem(F, "normal numbers", uniform(1 << 20))(lambda x: x + jax.random.normal(jax.random.key(0), x.shape))
 problem(F, "uniform numbers", uniform(1 << 20))(lambda x: x + jax.random.uniform(jax.random.key(0), x.shape))
 problem(F, "gamma function", uniform(1 << 18))(jax.scipy.special.gammaln)
+problem(F, "digamma", uniform(1 << 18))(lambda x: jax.scipy.special.digamma(3 * x))
+problem(F, "hyperbolic functions", uniform(1 << 20))(
+    lambda x: jnp.sinh(x) + jnp.arcsinh(3 * x) + jnp.arccosh(x + 1) + jnp.arctanh(0.9 * x) + jnp.arcsin(x))
 problem(F, "powers and roots", uniform(1 << 20))(lambda x: x ** 2.5 + jnp.cbrt(x) + jnp.arctan2(x, 1 - x))
 problem(F, "sines f64", uniform(1 << 18, dtype="f8"))(lambda x: jnp.sin(x) * jnp.cos(3 * x) + jnp.exp(-x))
 problem(F, "mean and variance", (4096, 1024))(lambda x: (x.mean(0), x.var(0)))
