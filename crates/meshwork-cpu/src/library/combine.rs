@@ -5,6 +5,7 @@ use meshwork_ir::{BlockId, ElementType, Module};
 use super::num::{Bf16, Complex, Element, F16};
 use super::picks::NOWHERE;
 use crate::kernel::interp::loops::wide;
+use crate::kernel::interp::scalar::Float;
 use crate::kernel::ir::Combine;
 
 /// What a body of two arguments does.
@@ -90,7 +91,7 @@ macro_rules! extreme {
     ($t:ty, $a:ident, $b:ident, $other:ident, $sign:tt, $all:expr) => {{
         let bits = if $a == $b { $a.to_bits() } else { $all };
         let number = <$t>::from_bits($other.to_bits() $sign bits);
-        if $a.is_nan() { $a } else { number }
+        if $a.is_nan() { $a.quiet() } else { number }
     }};
 }
 

@@ -159,20 +159,24 @@ unsafe fn winners<V: Value, P: Copy + PartialOrd + Default, const LARGEST: bool>
         let init = (c.init[0].cast::<V::Raw>().read_unaligned(), c.init[1].cast::<P>().read_unaligned());
         let one_line = reduced.dims.len() == 1 && reduced.strides[0][0] == unit;
         if c.values.1 == unit && !(one_line && c.count == 1) {
-            // Columns are neighbors: each row of the nest is compared with the best so far.
-            let mut best = [init.0; COLUMNS];
-            let mut places = [init.1; COLUMNS];
+            // Columns are neighbors: each row of the nest is compared with the best so far. The better ones are stored elsewhere:
+            // in place they would be masked stores, which take some processors tens of cycles.
+            let mut pairs = [([init.0; COLUMNS], [init.1; COLUMNS]); 2];
+            let [best, better] = &mut pairs;
+            let (mut best, mut better) = (best, better);
             let mut rows = Rows::new(reduced);
             while let Some(([v, p], step, count)) = rows.next() {
                 for k in 0..count as isize {
                     let x = c.values.0.offset(v + k * step[0]).cast::<V::Raw>();
                     let i = (c.places.0.offset(p + k * step[1]), c.places.1);
-                    compare_row::<V, P, LARGEST>((&mut best[..c.count], &mut places[..c.count]), x, i);
+                    let (values, places) = (&mut better.0[..c.count], &mut better.1[..c.count]);
+                    compare_row::<V, P, LARGEST>(&best.0[..c.count], &best.1[..c.count], x, i, values, places);
+                    std::mem::swap(&mut best, &mut better);
                 }
             }
             for j in 0..c.count {
-                c.to[0].cast::<V::Raw>().add(j).write_unaligned(best[j]);
-                c.to[1].cast::<P>().add(j).write_unaligned(places[j]);
+                c.to[0].cast::<V::Raw>().add(j).write_unaligned(best.0[j]);
+                c.to[1].cast::<P>().add(j).write_unaligned(best.1[j]);
             }
             return;
         }
@@ -241,33 +245,37 @@ impl Rows<'_> {
     }
 }
 
-/// Compares a row of values and their positions, which start there and are so many bytes apart, with the best so far.
+/// Compares a row of values and their positions, which start there and are so many bytes apart, with the best so far: the
+/// winners are `values` and `places`.
 ///
 /// # Safety
 /// As [`Loops`], for as many columns as there are bests.
 #[inline(always)]
 unsafe fn compare_row<V: Value, P: Copy + PartialOrd + Default, const LARGEST: bool>(
-    (best, best_places): (&mut [V::Raw], &mut [P]),
-    values: *const V::Raw,
-    (places, step): (*const u8, isize),
+    best: &[V::Raw],
+    best_places: &[P],
+    row: *const V::Raw,
+    (row_places, step): (*const u8, isize),
+    values: &mut [V::Raw],
+    places: &mut [P],
 ) {
-    let columns = best.iter_mut().zip(best_places).enumerate();
+    let columns = best.iter().zip(best_places).zip(values.iter_mut().zip(places)).enumerate();
     // SAFETY: in the whole function: the caller's.
     unsafe {
         if step == 0 {
-            let place = places.cast::<P>().read_unaligned();
-            for (j, (value, at)) in columns {
-                (*value, *at) = winner::<V, P, LARGEST>((*value, *at), (values.add(j).read_unaligned(), place));
+            let place = row_places.cast::<P>().read_unaligned();
+            for (j, ((&a, &at), (value, to))) in columns {
+                (*value, *to) = winner::<V, P, LARGEST>((a, at), (row.add(j).read_unaligned(), place));
             }
         } else if step == size_of::<P>() as isize {
-            for (j, (value, at)) in columns {
-                let pair = (values.add(j).read_unaligned(), places.cast::<P>().add(j).read_unaligned());
-                (*value, *at) = winner::<V, P, LARGEST>((*value, *at), pair);
+            for (j, ((&a, &at), (value, to))) in columns {
+                let pair = (row.add(j).read_unaligned(), row_places.cast::<P>().add(j).read_unaligned());
+                (*value, *to) = winner::<V, P, LARGEST>((a, at), pair);
             }
         } else {
-            for (j, (value, at)) in columns {
-                let place = places.offset(j as isize * step).cast::<P>().read_unaligned();
-                (*value, *at) = winner::<V, P, LARGEST>((*value, *at), (values.add(j).read_unaligned(), place));
+            for (j, ((&a, &at), (value, to))) in columns {
+                let place = row_places.offset(j as isize * step).cast::<P>().read_unaligned();
+                (*value, *to) = winner::<V, P, LARGEST>((a, at), (row.add(j).read_unaligned(), place));
             }
         }
     }

@@ -346,8 +346,7 @@ impl State<'_, '_> {
                     let m = self.register(mask, &[src, mask]);
                     let wide = self.value(src).width == 32;
                     let rm = self.out.element(arg, 0, scale);
-                    let e = if scale == 2 { op::MASKMOVD_STORE } else { op::MASKMOVQ_STORE };
-                    self.out.asm.vex(e, wide, r, m, rm, None);
+                    self.out.asm.store_masked(1 << scale, wide, r, m, rm);
                 } else {
                     let buffer = at(FRAME, self.out.frame.buffer);
                     self.out.asm.vex(op::MOVUPS_STORE, true, r, 0, buffer, None);
@@ -395,7 +394,6 @@ impl State<'_, '_> {
                 let base = self.out.pointer(arg);
                 let asm = &mut *self.out.asm;
                 asm.lea(gpr::RDX, Rm::Mem { base: ELEMENT, index: Some((ELEMENT, 0)), disp: 0 });
-                let store = if scale == 2 { op::MASKMOVD_STORE } else { op::MASKMOVQ_STORE };
                 for half in 0..if wide { 2 } else { 1 } {
                     match (scale, half) {
                         (2, 0) => asm.vex(op::PMOVZXDQ, true, spread, 0, Rm::Reg(r), None),
@@ -406,7 +404,8 @@ impl State<'_, '_> {
                         (_, 0) => asm.vex(op::PERMQ, true, spread, 0, Rm::Reg(r), Some(0b0101_0000)),
                         _ => asm.vex(op::PERMQ, true, spread, 0, Rm::Reg(r), Some(0b1111_1010)),
                     }
-                    asm.vex(store, true, spread, m, there(base, ((2 * ahead) << scale) + 32 * half), None);
+                    let place = there(base, ((2 * ahead) << scale) + 32 * half);
+                    asm.store_masked(1 << scale, true, spread, m, place);
                 }
                 self.retire(inst);
             }

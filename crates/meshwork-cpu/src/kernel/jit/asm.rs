@@ -1,4 +1,6 @@
-//! Bytes of x86-64 instructions: the few integer ones that loops need, and any VEX-encoded vector one.
+//! Bytes of x86-64 instructions: the few integer ones that loops need, any VEX-encoded vector one, and masked stores.
+
+use std::sync::LazyLock;
 
 /// A general register by number: 0 rax, 1 rcx, 2 rdx, 3 rbx, 4 rsp, 5 rbp, 6 rsi, 7 rdi, 8.. r8..
 pub type Gpr = u8;
@@ -32,6 +34,15 @@ pub enum Rm {
     Mem { base: Gpr, index: Option<(Gpr, u8)>, disp: i32 },
     /// Byte `0` of the constants that follow the code.
     Pool(u32),
+}
+
+/// How displacements are written.
+#[derive(Clone, Copy, PartialEq)]
+enum Displacement {
+    /// In as few bytes as they need.
+    Shortest,
+    /// In four bytes unless they are zero: of AVX-512, those of one byte count vectors.
+    Long,
 }
 
 /// `[base + disp]`.
@@ -70,6 +81,16 @@ pub enum Cond {
     Greater = 15,
 }
 
+/// Whether vectors of 16 and 32 bytes have mask registers.
+static HAS_MASKS: LazyLock<bool> = LazyLock::new(|| {
+    #[cfg(target_arch = "x86_64")]
+    {
+        std::arch::is_x86_feature_detected!("avx512vl") && std::arch::is_x86_feature_detected!("avx512dq")
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+});
+
 /// A place to jump to.
 #[derive(Clone, Copy, Debug)]
 pub struct Label(usize);
@@ -105,7 +126,7 @@ impl Asm {
         }
     }
 
-    fn modrm(&mut self, reg: u8, rm: Rm, trailing: usize) {
+    fn modrm(&mut self, reg: u8, rm: Rm, displacement: Displacement, trailing: usize) {
         let reg = (reg & 7) << 3;
         match rm {
             Rm::Reg(r) => self.code.push(0xC0 | reg | (r & 7)),
@@ -115,7 +136,7 @@ impl Asm {
                 self.code.extend([0; 4]);
             }
             Rm::Mem { base, index, disp } => {
-                let short = i8::try_from(disp).is_ok();
+                let short = displacement == Displacement::Shortest && i8::try_from(disp).is_ok();
                 let mode = if disp == 0 && base & 7 != 5 {
                     0
                 } else if short {
@@ -159,8 +180,30 @@ impl Asm {
             self.code.extend([0xC4, second, u8::from(e.w) << 7 | last]);
         }
         self.code.push(e.op);
-        self.modrm(reg, rm, usize::from(imm.is_some()));
+        self.modrm(reg, rm, Displacement::Shortest, usize::from(imm.is_some()));
         self.code.extend(imm);
+    }
+
+    /// Stores the lanes of 4 or 8 bytes (`size`) of `src` that have the top bit of `mask` set; uses `k1`.
+    ///
+    /// By a mask register where there are such: the instruction of AVX takes AMD's processors tens of cycles.
+    pub fn store_masked(&mut self, size: usize, wide: bool, src: u8, mask: u8, rm: Rm) {
+        let w = size == 8;
+        if !*HAS_MASKS {
+            return self.vex(Enc { w, ..enc(1, 2, 0x8E) }, wide, src, mask, rm, None);
+        }
+        self.evex(Enc { w, ..enc(2, 2, 0x39) }, wide, 1, 0, Rm::Reg(mask));
+        self.evex(Enc { w, ..enc(2, 1, 0x7F) }, wide, src, 1, rm);
+    }
+
+    /// An instruction of AVX-512 on one of the first 16 registers, under the mask register with the number `mask`, 0 for none.
+    fn evex(&mut self, e: Enc, wide: bool, reg: u8, mask: u8, rm: Rm) {
+        let (x, b) = Asm::extend(rm);
+        let first = (!reg >> 3 & 1) << 7 | (1 ^ x) << 6 | (1 ^ b) << 5 | 1 << 4 | e.map;
+        let second = u8::from(e.w) << 7 | 0b1111 << 3 | 1 << 2 | e.pp;
+        let third = u8::from(wide) << 5 | 1 << 3 | mask;
+        self.code.extend([0x62, first, second, third, e.op]);
+        self.modrm(reg, rm, Displacement::Long, 0);
     }
 
     /// An integer instruction with opcode bytes `op`; `wide` means 64 bits, `bytes` that `reg` is a byte register.
@@ -171,7 +214,7 @@ impl Asm {
             self.code.push(rex);
         }
         self.code.extend(op);
-        self.modrm(reg, rm, imm.len());
+        self.modrm(reg, rm, Displacement::Shortest, imm.len());
         self.code.extend(imm);
     }
 

@@ -178,8 +178,6 @@ pub mod op {
     pub const PEXTRW: Enc = enc(1, 3, 0x15);
     pub const MASKMOVD_LOAD: Enc = enc(1, 2, 0x8C);
     pub const MASKMOVQ_LOAD: Enc = wide(enc(1, 2, 0x8C));
-    pub const MASKMOVD_STORE: Enc = enc(1, 2, 0x8E);
-    pub const MASKMOVQ_STORE: Enc = wide(enc(1, 2, 0x8E));
     pub const PBROADCAST: [Enc; 4] = [enc(1, 2, 0x78), enc(1, 2, 0x79), enc(1, 2, 0x58), enc(1, 2, 0x59)];
 
     // Floats come in pairs: f32, f64.
