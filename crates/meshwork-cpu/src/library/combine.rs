@@ -328,6 +328,10 @@ unsafe fn scattered<T: Copy, O: Binary<T>>(to: *mut u8, offsets: &[isize], x: *c
                     together::<T, O, LANES>(to.add(k), x.add(k));
                     k += LANES;
                 }
+                if k + LANES / 2 <= n {
+                    together::<T, O, { LANES / 2 }>(to.add(k), x.add(k));
+                    k += LANES / 2;
+                }
                 while k < n {
                     together::<T, O, 1>(to.add(k), x.add(k));
                     k += 1;
