@@ -137,9 +137,14 @@ impl Element<f32> for F16 {
     fn load(self, raw: u16) -> f32 {
         let sign = u32::from(raw & 0x8000) << 16;
         let magnitude = u32::from(raw & 0x7FFF);
-        // Shifted into place, the exponent is off by 112; a product puts that right for subnormals too.
-        let value = f32::from_bits(magnitude << 13) * f32::from_bits((254 - 15) << 23);
-        let special = f32::from_bits(magnitude << 13 | 0x7F80_0000);
+        // Shifted into place, the exponent is off by 112. Subnormals are what is behind a one of theirs: nothing here is a
+        // subnormal `f32`, which products of floats take as zero.
+        let shifted = magnitude << 13;
+        let least = 113 << 23;
+        let normal = f32::from_bits(shifted + (112 << 23));
+        let subnormal = f32::from_bits(shifted + least) - f32::from_bits(least);
+        let special = f32::from_bits(shifted | 0x7F80_0000);
+        let value = if magnitude < 0x400 { subnormal } else { normal };
         let value = if magnitude >= 0x7C00 { special } else { value };
         f32::from_bits(value.to_bits() | sign)
     }

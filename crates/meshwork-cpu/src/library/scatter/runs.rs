@@ -299,7 +299,7 @@ pub(super) fn lower(
     // The copies together are to be much smaller than the updates.
     let few = amount / (8 * bytes.max(1));
     let stretches =
-        (amount / STRETCH).min(few.max(2)).min(amount / (2 * bytes.max(1))).min(MOST_STRETCHES / cx.devices);
+        (amount / STRETCH).min(few.max(4)).min(amount / (2 * bytes.max(1))).min(MOST_STRETCHES / cx.devices);
     let longest = picks.nest.dims.iter().copied().max().unwrap_or(1);
     let buf = keep(cx, op, data.operands()[0], data.results()[0])?;
     let name = format!("scatter {elem} {:?} into {:?}", updates.dims, x.dims);
