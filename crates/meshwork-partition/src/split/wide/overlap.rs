@@ -1,0 +1,232 @@
+//! Writing a loop that exchanges halos beside the interior of its blocks.
+//!
+//! A turn is written several times, each for a piece of the block: the interior, which reads the block alone, and the slabs along its sides,
+//! which read halos. Along the first line slabs are as wide as the block, along the next they lie between those, and so on:
+//!
+//! ```text
+//! front front front front
+//! front  . interior .  behind      lines 0 (down) and 1 (across)
+//! front  . interior .  behind
+//! behind behind behind behind
+//! ```
+//!
+//! What each piece reads is followed from its results backwards, so that only halos that are read are exchanged: those across corners
+//! only if some element reads along two lines at once.
+
+use meshwork_ir::hash::HashMap;
+use meshwork_ir::op::MovementOp;
+use meshwork_ir::{OpId, OpKind, ValueId};
+
+use super::super::{Result, Splitter};
+use super::reach::{Along, Spans, WideLoop, is_outside, wanted_of};
+use super::round::{Elements, Round};
+
+/// By array of the loop, the elements along each dimension that are read of it.
+type Reads = HashMap<ValueId, Vec<Vec<Elements>>>;
+
+/// A part of each block.
+struct Piece {
+    /// The line at whose ends it lies; none for the interior.
+    line: Option<usize>,
+    /// By line, which elements of the block.
+    elements: Vec<Elements>,
+}
+
+/// The pieces of a block, the interior first, then from the last line to the first what is in front of it and behind it. `None` if there
+/// is no interior.
+fn pieces(s: &Splitter<'_>, plan: &WideLoop) -> Option<Vec<Piece>> {
+    let middle: Vec<Elements> =
+        plan.lines.iter().map(|l| (l.reach.0, l.inside(s.atoms) - l.reach.1)).collect();
+    if middle.iter().any(|(from, to)| from >= to) {
+        return None;
+    }
+    let mut out = vec![Piece { line: None, elements: middle.clone() }];
+    for line in (0..plan.lines.len()).rev() {
+        let ((from, to), block) = (middle[line], plan.lines[line].block);
+        for ends in [(0, from), (to, block)].into_iter().filter(|(from, to)| from < to) {
+            let of = |l: usize| match l.cmp(&line) {
+                std::cmp::Ordering::Less => middle[l],
+                std::cmp::Ordering::Equal => ends,
+                std::cmp::Ordering::Greater => (0, plan.lines[l].block),
+            };
+            out.push(Piece { line: Some(line), elements: (0..plan.lines.len()).map(of).collect() });
+        }
+    }
+    Some(out)
+}
+
+impl Splitter<'_> {
+    /// Whether the loop of `plan` has an interior that needs no exchange.
+    pub(super) fn has_interior(&self, plan: &WideLoop) -> bool {
+        let args = self.src.block(plan.body).args();
+        let in_place = args.iter().zip(&plan.layouts).filter_map(|(arg, layout)| Some((plan.spans.get(arg)?, layout)));
+        let on_blocks = in_place.flat_map(|(along, layout)| along.iter().zip(&layout.dims)).all(|(a, frame)| match a {
+            Along::Whole => true,
+            Along::Line { line, .. } => frame.block == plan.lines[*line].block && frame.offset == 0,
+        });
+        on_blocks && pieces(self, plan).is_some()
+    }
+
+    /// The values that the loop of `plan` ends with, if halos are exchanged beside the interior.
+    pub(super) fn write_overlapped(&mut self, plan: &WideLoop) -> Result<Vec<ValueId>> {
+        let Some(pieces) = pieces(self, plan) else {
+            return self.unsupported(plan.op, "internal error: its blocks have no interior");
+        };
+        let values = self.carried(plan)?;
+        let mut whole = Round::wide(plan, 1);
+        whole.outside = self.arrays_from_outside(&whole)?;
+        let from = self.collectives.len();
+        let made = self.repeat_turns(plan.turns, &values, |s, args| s.overlapped_turn(&whole, &pieces, args))?;
+        let share = |(l, piece): (&super::reach::Line, &Elements)| (piece.1 - piece.0) as f64 / l.block as f64;
+        self.give_overlap_reasons(from, plan.lines.iter().zip(&pieces[0].elements).map(share).product());
+        Ok(made)
+    }
+
+    /// One turn: the exchange, the pieces, and the blocks that they make up. `whole` has the arrays from outside.
+    fn overlapped_turn(&mut self, whole: &Round<'_>, pieces: &[Piece], values: &[ValueId]) -> Result<Vec<ValueId>> {
+        let plan = whole.plan;
+        let args = self.src.block(plan.body).args().to_vec();
+        let (results, returned) = (self.src.op(plan.op).results().to_vec(), self.src.returned(plan.body).to_vec());
+        let along_line = |i: usize, line: usize| {
+            let is = |a: &Along| matches!(a, Along::Line { line: l, .. } if *l == line);
+            plan.spans.get(&args[i]).and_then(|along| along.iter().position(is))
+        };
+        let mut rounds: Vec<(Round<'_>, Vec<Option<Vec<Along>>>)> = vec![];
+        let mut read = Reads::default();
+        for piece in pieces {
+            let held = piece.elements.iter().zip(&plan.lines).map(|(e, l)| (e.0 - l.reach.0, e.1 + l.reach.1));
+            let mut round = Round { held: held.collect(), ..Round::wide(plan, 1) };
+            round.outside = whole.outside.clone();
+            let wanted = (0..args.len()).map(|i| {
+                let along = plan.spans.get(&args[i])?;
+                let has_line = piece.line.is_none_or(|line| along_line(i, line).is_some());
+                has_line.then(|| along.iter().map(|&a| round.exactly(a, &piece.elements)).collect())
+            });
+            let wanted: Vec<Option<Vec<Along>>> = wanted.collect();
+            let asked = returned.iter().zip(&wanted).filter_map(|(&v, along)| Some((v, along.clone()?)));
+            round.spans = self.spans_for(&round, asked.collect(), &mut read);
+            rounds.push((round, wanted));
+        }
+        self.reason = "the loop reads its halo".into();
+        let mut tiles = HashMap::default();
+        for (i, &value) in values.iter().enumerate() {
+            let Some(along) = plan.spans.get(&args[i]) else { continue };
+            let extents = self.extents(results[i]);
+            self.tensor = Some(results[i]);
+            let read = read.get(&args[i]).map_or(&[][..], |read| read);
+            tiles.insert(args[i], self.exchange_sides(plan, value, &plan.layouts[i], &extents, along, read));
+        }
+        let mut made: Vec<Vec<Option<ValueId>>> = vec![];
+        for (round, wanted) in &mut rounds {
+            std::mem::swap(&mut round.tiles, &mut tiles);
+            self.write_ops(round)?;
+            let mut out = vec![];
+            for (&v, wanted) in returned.iter().zip(wanted) {
+                out.push(match wanted {
+                    Some(wanted) => Some(self.returned(round, v, wanted)?),
+                    None => None,
+                });
+            }
+            made.push(out);
+            std::mem::swap(&mut round.tiles, &mut tiles);
+        }
+        let mut out = vec![];
+        for (i, &value) in values.iter().enumerate() {
+            let mut joined = made[0][i].unwrap_or(value);
+            for line in (0..plan.lines.len()).rev() {
+                let Some(d) = along_line(i, line) else { continue };
+                let at_ends = pieces.iter().zip(&made).filter(|(piece, _)| piece.line == Some(line));
+                let mut ends: Vec<(i64, ValueId)> =
+                    at_ends.filter_map(|(piece, made)| Some((piece.elements[line].0, made[i]?))).collect();
+                ends.push((pieces[0].elements[line].0, joined));
+                ends.sort_by_key(|(from, _)| *from);
+                let parts: Vec<ValueId> = ends.into_iter().map(|(_, value)| value).collect();
+                joined = self.local.concatenate(&parts, d);
+            }
+            out.push(joined);
+        }
+        Ok(out)
+    }
+
+    /// What the arrays of a turn have to hold so that values hold what is `asked` of them, and no more. Adds what of the loop's arrays is
+    /// read to `read`.
+    fn spans_for(&self, round: &Round<'_>, asked: Vec<(ValueId, Vec<Along>)>, read: &mut Reads) -> Spans {
+        let mut spans = Spans::default();
+        for (v, along) in asked {
+            self.ask(round, &mut spans, read, v, &along);
+        }
+        for op in self.src.op_list(round.plan.body).into_iter().rev() {
+            let results = self.src.op(op).results().to_vec();
+            let own = results.iter().filter_map(|r| spans.get(r).cloned()).reduce(|a, b| both(&a, &b));
+            let Some(along) = own else { continue };
+            self.ask_operands(round, &mut spans, read, op, &along);
+            for r in results {
+                spans.insert(r, along.clone());
+            }
+        }
+        spans
+    }
+
+    /// Notes that `v` is to hold `along`. What only moves elements is written wherever it is read, for what is read of it there: a pad that is
+    /// read along two lines would reach across the corner else.
+    fn ask(&self, round: &Round<'_>, spans: &mut Spans, read: &mut Reads, v: ValueId, along: &[Along]) {
+        let plan = round.plan;
+        if self.src.block(plan.body).args().contains(&v) && plan.spans.contains_key(&v) {
+            let extents = self.extents(v);
+            let elements = along.iter().zip(&extents).map(|(&a, &n)| round.elements(a, n)).collect();
+            let all = read.entry(v).or_default();
+            if !all.contains(&elements) {
+                all.push(elements);
+            }
+        } else if plan.spans.contains_key(&v) && !self.moves_only(plan, v) {
+            let more = spans.get(&v).map(|own| both(own, along));
+            spans.insert(v, more.unwrap_or_else(|| along.to_vec()));
+        } else if !is_outside(self, plan, v)
+            && let Some(op) = self.src.def_op(v)
+        {
+            self.ask_operands(round, spans, read, op, along);
+        }
+    }
+
+    fn ask_operands(&self, round: &Round<'_>, spans: &mut Spans, read: &mut Reads, op: OpId, along: &[Along]) {
+        for (v, links) in self.links(op, &round.plan.spans, &round.plan.lines).unwrap_or_default() {
+            self.ask(round, spans, read, v, &wanted_of(along, &links));
+        }
+        for &v in self.src.op(op).operands().iter().filter(|v| self.src.ty(**v).rank() == Some(0)) {
+            self.ask(round, spans, read, v, &[]);
+        }
+    }
+
+    /// Whether `v` is made of the elements of one array, and numbers.
+    fn moves_only(&self, plan: &WideLoop, v: ValueId) -> bool {
+        let mut moves: usize = 0;
+        let mut at = v;
+        while let Some(op) = self.src.def_op(at).filter(|&op| self.src.is_inside(op, plan.op)) {
+            let data = self.src.op(op);
+            at = match data.kind() {
+                OpKind::Movement(MovementOp::Slice | MovementOp::Pad | MovementOp::Transpose | MovementOp::Reshape) => {
+                    data.operands()[0]
+                }
+                OpKind::Movement(MovementOp::Concatenate) => match self.rotation(op, &plan.spans, &plan.lines) {
+                    Some(rotation) => rotation.source,
+                    None => break,
+                },
+                _ => break,
+            };
+            moves += 1;
+        }
+        // Some of a long chain are kept, or each of many readers would write all of it.
+        !moves.is_multiple_of(4)
+    }
+}
+
+/// What holds all that two arrays hold.
+fn both(a: &[Along], b: &[Along]) -> Vec<Along> {
+    let of = |(a, b): (&Along, &Along)| match (*a, *b) {
+        (Along::Line { line, lo, hi }, Along::Line { lo: l, hi: h, .. }) => {
+            Along::Line { line, lo: lo.min(l), hi: hi.max(h) }
+        }
+        (a, _) => a,
+    };
+    a.iter().zip(b).map(of).collect()
+}
