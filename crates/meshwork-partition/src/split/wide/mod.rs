@@ -128,11 +128,20 @@ impl Splitter<'_> {
 
     /// Says of the exchanges since `from`, which run beside a part `interior` of the work, what they took the place of.
     fn give_overlap_reasons(&mut self, from: usize, interior: f64) {
-        let seconds: f64 = self.collectives[from..].iter().map(|c| self.exchange_seconds(c)).sum();
+        // Lines have links of their own.
+        let mut lines: Vec<(&Peers, f64)> = vec![];
+        for c in &self.collectives[from..] {
+            let seconds = self.exchange_seconds(c);
+            match lines.iter_mut().find(|(peers, _)| is_same_line(peers, &c.peers)) {
+                Some((_, sum)) => *sum += seconds,
+                None => lines.push((&c.peers, seconds)),
+            }
+        }
+        let seconds = lines.iter().map(|(_, seconds)| *seconds).fold(0.0, f64::max);
         let reason = format!(
             "{}: halos come beside {:.0}% of the work (waiting for them first would take {} a turn)",
             Algorithm::OverlappedHalos,
-            100.0 * interior,
+            (100.0 * interior).floor(),
             human_seconds(seconds)
         );
         self.set_reasons(from, &reason);
@@ -143,4 +152,8 @@ impl Splitter<'_> {
             origin.reason = reason.to_string().into();
         }
     }
+}
+
+fn is_same_line(a: &Peers, b: &Peers) -> bool {
+    matches!((a, b), (Peers::Line { atoms: a, .. }, Peers::Line { atoms: b, .. }) if a == b)
 }

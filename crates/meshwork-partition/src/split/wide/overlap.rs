@@ -13,16 +13,22 @@
 //! What each piece reads is followed from its results backwards, so that only halos that are read are exchanged: those across corners
 //! only if some element reads along two lines at once.
 
+use std::rc::Rc;
+
 use meshwork_ir::hash::HashMap;
 use meshwork_ir::op::MovementOp;
 use meshwork_ir::{OpId, OpKind, ValueId};
 
 use super::super::{Result, Splitter};
-use super::reach::{Along, Spans, WideLoop, is_outside, wanted_of};
-use super::round::{Elements, Round};
+use super::reach::{Along, Line, Spans, WideLoop, is_outside, wanted_of};
+use super::round::{Elements, Outside, Round};
 
-/// By array of the loop, the elements along each dimension that are read of it.
-type Reads = HashMap<ValueId, Vec<Vec<Elements>>>;
+/// The elements along each dimension that are read of arrays of the loop, and of arrays from outside by their number in the plan.
+#[derive(Default)]
+struct Reads {
+    carried: HashMap<ValueId, Vec<Vec<Elements>>>,
+    outside: HashMap<usize, Vec<Vec<Elements>>>,
+}
 
 /// A part of each block.
 struct Piece {
@@ -30,6 +36,19 @@ struct Piece {
     line: Option<usize>,
     /// By line, which elements of the block.
     elements: Vec<Elements>,
+}
+
+/// How a piece is written.
+struct Part<'p> {
+    piece: Piece,
+    round: Round<'p>,
+    /// What each array of the loop is to hold; none for those that it has no part in.
+    wanted: Vec<Option<Vec<Along>>>,
+}
+
+/// The dimension that lies along `line`.
+fn along_line(along: &[Along], line: usize) -> Option<usize> {
+    along.iter().position(|a| matches!(a, Along::Line { line: l, .. } if *l == line))
 }
 
 /// The pieces of a block, the interior first, then from the last line to the first what is in front of it and behind it. `None` if there
@@ -73,51 +92,60 @@ impl Splitter<'_> {
             return self.unsupported(plan.op, "internal error: its blocks have no interior");
         };
         let values = self.carried(plan)?;
-        let mut whole = Round::wide(plan, 1);
-        whole.outside = self.arrays_from_outside(&whole)?;
+        let mut read = Reads::default();
+        let mut parts: Vec<Part<'_>> = pieces.into_iter().map(|piece| self.part(plan, piece, &mut read)).collect();
+        for (i, (value, layout)) in self.arrays_from_outside(plan)?.into_iter().enumerate() {
+            let (v, along) = &plan.outside[i];
+            let extents = self.extents(*v);
+            let read = read.outside.get(&i).map_or(&[][..], |read| read);
+            let tiles = Rc::new(self.exchange_sides(plan, value, &layout, &extents, along, read));
+            parts.iter_mut().for_each(|part| part.round.outside.push(Outside::Tiles(tiles.clone())));
+        }
+        let share = |(l, piece): (&Line, &Elements)| (piece.1 - piece.0) as f64 / l.block as f64;
+        let interior = plan.lines.iter().zip(&parts[0].piece.elements).map(share).product();
         let from = self.collectives.len();
-        let made = self.repeat_turns(plan.turns, &values, |s, args| s.overlapped_turn(&whole, &pieces, args))?;
-        let share = |(l, piece): (&super::reach::Line, &Elements)| (piece.1 - piece.0) as f64 / l.block as f64;
-        self.give_overlap_reasons(from, plan.lines.iter().zip(&pieces[0].elements).map(share).product());
+        let made = self.repeat_turns(plan.turns, &values, |s, args| s.overlapped_turn(plan, &mut parts, &read, args))?;
+        self.give_overlap_reasons(from, interior);
         Ok(made)
     }
 
-    /// One turn: the exchange, the pieces, and the blocks that they make up. `whole` has the arrays from outside.
-    fn overlapped_turn(&mut self, whole: &Round<'_>, pieces: &[Piece], values: &[ValueId]) -> Result<Vec<ValueId>> {
-        let plan = whole.plan;
+    /// How `piece` is written. Adds what it reads to `read`.
+    fn part<'p>(&self, plan: &'p WideLoop, piece: Piece, read: &mut Reads) -> Part<'p> {
+        let held = piece.elements.iter().zip(&plan.lines).map(|(e, l)| (e.0 - l.reach.0, e.1 + l.reach.1));
+        let mut round = Round { held: held.collect(), ..Round::wide(plan, 1) };
+        let wanted = self.src.block(plan.body).args().iter().map(|arg| {
+            let along = plan.spans.get(arg)?;
+            let has_line = piece.line.is_none_or(|line| along_line(along, line).is_some());
+            has_line.then(|| along.iter().map(|&a| round.exactly(a, &piece.elements)).collect())
+        });
+        let wanted: Vec<Option<Vec<Along>>> = wanted.collect();
+        let returned = self.src.returned(plan.body).iter().zip(&wanted);
+        let asked = returned.filter_map(|(&v, along)| Some((v, along.clone()?))).collect();
+        round.spans = self.spans_for(&round, asked, read);
+        Part { piece, round, wanted }
+    }
+
+    /// One turn: the exchange, the pieces, and the blocks that they make up.
+    fn overlapped_turn(
+        &mut self,
+        plan: &WideLoop,
+        parts: &mut [Part<'_>],
+        read: &Reads,
+        values: &[ValueId],
+    ) -> Result<Vec<ValueId>> {
         let args = self.src.block(plan.body).args().to_vec();
         let (results, returned) = (self.src.op(plan.op).results().to_vec(), self.src.returned(plan.body).to_vec());
-        let along_line = |i: usize, line: usize| {
-            let is = |a: &Along| matches!(a, Along::Line { line: l, .. } if *l == line);
-            plan.spans.get(&args[i]).and_then(|along| along.iter().position(is))
-        };
-        let mut rounds: Vec<(Round<'_>, Vec<Option<Vec<Along>>>)> = vec![];
-        let mut read = Reads::default();
-        for piece in pieces {
-            let held = piece.elements.iter().zip(&plan.lines).map(|(e, l)| (e.0 - l.reach.0, e.1 + l.reach.1));
-            let mut round = Round { held: held.collect(), ..Round::wide(plan, 1) };
-            round.outside = whole.outside.clone();
-            let wanted = (0..args.len()).map(|i| {
-                let along = plan.spans.get(&args[i])?;
-                let has_line = piece.line.is_none_or(|line| along_line(i, line).is_some());
-                has_line.then(|| along.iter().map(|&a| round.exactly(a, &piece.elements)).collect())
-            });
-            let wanted: Vec<Option<Vec<Along>>> = wanted.collect();
-            let asked = returned.iter().zip(&wanted).filter_map(|(&v, along)| Some((v, along.clone()?)));
-            round.spans = self.spans_for(&round, asked.collect(), &mut read);
-            rounds.push((round, wanted));
-        }
         self.reason = "the loop reads its halo".into();
         let mut tiles = HashMap::default();
         for (i, &value) in values.iter().enumerate() {
             let Some(along) = plan.spans.get(&args[i]) else { continue };
             let extents = self.extents(results[i]);
             self.tensor = Some(results[i]);
-            let read = read.get(&args[i]).map_or(&[][..], |read| read);
+            let read = read.carried.get(&args[i]).map_or(&[][..], |read| read);
             tiles.insert(args[i], self.exchange_sides(plan, value, &plan.layouts[i], &extents, along, read));
         }
         let mut made: Vec<Vec<Option<ValueId>>> = vec![];
-        for (round, wanted) in &mut rounds {
+        for Part { round, wanted, .. } in parts.iter_mut() {
             std::mem::swap(&mut round.tiles, &mut tiles);
             self.write_ops(round)?;
             let mut out = vec![];
@@ -134,14 +162,15 @@ impl Splitter<'_> {
         for (i, &value) in values.iter().enumerate() {
             let mut joined = made[0][i].unwrap_or(value);
             for line in (0..plan.lines.len()).rev() {
-                let Some(d) = along_line(i, line) else { continue };
-                let at_ends = pieces.iter().zip(&made).filter(|(piece, _)| piece.line == Some(line));
+                let Some(d) = plan.spans.get(&args[i]).and_then(|along| along_line(along, line)) else { continue };
+                let start = |part: &Part<'_>| part.piece.elements[line].0;
+                let at_ends = parts.iter().zip(&made).filter(|(part, _)| part.piece.line == Some(line));
                 let mut ends: Vec<(i64, ValueId)> =
-                    at_ends.filter_map(|(piece, made)| Some((piece.elements[line].0, made[i]?))).collect();
-                ends.push((pieces[0].elements[line].0, joined));
+                    at_ends.filter_map(|(part, made)| Some((start(part), made[i]?))).collect();
+                ends.push((start(&parts[0]), joined));
                 ends.sort_by_key(|(from, _)| *from);
-                let parts: Vec<ValueId> = ends.into_iter().map(|(_, value)| value).collect();
-                joined = self.local.concatenate(&parts, d);
+                let side_by_side: Vec<ValueId> = ends.into_iter().map(|(_, value)| value).collect();
+                joined = self.local.concatenate(&side_by_side, d);
             }
             out.push(joined);
         }
@@ -171,19 +200,25 @@ impl Splitter<'_> {
     /// read along two lines would reach across the corner else.
     fn ask(&self, round: &Round<'_>, spans: &mut Spans, read: &mut Reads, v: ValueId, along: &[Along]) {
         let plan = round.plan;
-        if self.src.block(plan.body).args().contains(&v) && plan.spans.contains_key(&v) {
+        let note = |all: &mut Vec<Vec<Elements>>| {
             let extents = self.extents(v);
             let elements = along.iter().zip(&extents).map(|(&a, &n)| round.elements(a, n)).collect();
-            let all = read.entry(v).or_default();
             if !all.contains(&elements) {
                 all.push(elements);
             }
+        };
+        if self.src.block(plan.body).args().contains(&v) && plan.spans.contains_key(&v) {
+            note(read.carried.entry(v).or_default());
         } else if plan.spans.contains_key(&v) && !self.moves_only(plan, v) {
             let more = spans.get(&v).map(|own| both(own, along));
             spans.insert(v, more.unwrap_or_else(|| along.to_vec()));
-        } else if !is_outside(self, plan, v)
-            && let Some(op) = self.src.def_op(v)
-        {
+        } else if is_outside(self, plan, v) {
+            let full: Vec<Along> = along.iter().map(|a| a.full()).collect();
+            let outer = plan.outer(v);
+            if let Some(i) = plan.outside.iter().position(|(other, along)| *other == outer && *along == full) {
+                note(read.outside.entry(i).or_default());
+            }
+        } else if let Some(op) = self.src.def_op(v) {
             self.ask_operands(round, spans, read, op, along);
         }
     }

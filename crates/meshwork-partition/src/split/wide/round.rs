@@ -1,5 +1,7 @@
 //! The elements that the arrays of a turn hold: a turn can be written for any of them.
 
+use std::rc::Rc;
+
 use meshwork_ir::ValueId;
 use meshwork_ir::hash::HashMap;
 
@@ -14,8 +16,6 @@ pub struct Round<'p> {
     pub plan: &'p WideLoop,
     /// By line, what arrays of the loop hold at the start of the turn.
     pub held: Vec<Elements>,
-    /// By line, what arrays from outside the loop hold.
-    pub held_outside: Vec<Elements>,
     /// By value of the turn, what its local array holds of that. Others are not written, or where they are read.
     pub spans: Spans,
     /// Local arrays of the turn.
@@ -23,7 +23,15 @@ pub struct Round<'p> {
     /// Arrays of the loop that are not one local array.
     pub tiles: HashMap<ValueId, Tiles>,
     /// Arrays from outside, in the order of the plan.
-    pub outside: Vec<ValueId>,
+    pub outside: Vec<Outside>,
+}
+
+/// An array from outside the loop.
+pub enum Outside {
+    /// As one local array, which holds what arrays of the loop hold.
+    Whole(ValueId),
+    /// In pieces.
+    Tiles(Rc<Tiles>),
 }
 
 impl<'p> Round<'p> {
@@ -33,17 +41,15 @@ impl<'p> Round<'p> {
             plan.lines.iter().map(|l| (-turns * l.reach.0, l.block + turns * l.reach.1)).collect();
         let spans = plan.spans.clone();
         let (values, tiles) = (HashMap::default(), HashMap::default());
-        Round { plan, held_outside: held.clone(), held, spans, values, tiles, outside: vec![] }
+        Round { plan, held, spans, values, tiles, outside: vec![] }
     }
 
     /// The elements that an array holds; along a whole dimension, all `extent` of them.
     pub fn elements(&self, along: Along, extent: i64) -> Elements {
-        elements(&self.held, along, extent)
-    }
-
-    /// The same of an array from outside.
-    pub fn elements_outside(&self, along: Along, extent: i64) -> Elements {
-        elements(&self.held_outside, along, extent)
+        match along {
+            Along::Whole => (0, extent),
+            Along::Line { line, lo, hi } => (self.held[line].0 + lo, self.held[line].1 + hi),
+        }
     }
 
     pub fn dims(&self, extents: &[i64], along: &[Along]) -> Vec<i64> {
@@ -63,12 +69,5 @@ impl<'p> Round<'p> {
                 Along::Line { line, lo: from - held.0, hi: to - held.1 }
             }
         }
-    }
-}
-
-fn elements(held: &[Elements], along: Along, extent: i64) -> Elements {
-    match along {
-        Along::Whole => (0, extent),
-        Along::Line { line, lo, hi } => (held[line].0 + lo, held[line].1 + hi),
     }
 }

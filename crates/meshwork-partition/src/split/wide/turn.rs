@@ -9,7 +9,7 @@ use meshwork_ir::{Attr, ElementType, OpId, OpKind, Type, ValueId};
 use super::super::window::{padding_attr, padding_pairs};
 use super::super::{Result, Splitter};
 use super::reach::{Along, is_free, is_outside, wanted_of};
-use super::round::{Elements, Round};
+use super::round::{Elements, Outside, Round};
 use crate::layout::Layout;
 
 impl Splitter<'_> {
@@ -130,11 +130,14 @@ impl Splitter<'_> {
         if is_outside(self, plan, v) && !is_free(self, plan, v, 0) {
             let full: Vec<Along> = wanted.iter().map(|a| a.full()).collect();
             let known = plan.outside.iter().position(|(other, along)| *other == v && *along == full);
-            let Some(value) = known.map(|i| round.outside[i]) else {
-                return self.unsupported(plan.op, "internal error: an array from outside the loop is missing");
+            let elements = all(wanted, &|a, n| round.elements(a, n));
+            return match known.map(|i| &round.outside[i]) {
+                Some(Outside::Whole(value)) => {
+                    Ok(self.shorten(*value, &all(&full, &|a, n| round.elements(a, n)), &elements))
+                }
+                Some(Outside::Tiles(tiles)) => Ok(self.cut_tiles(tiles, &elements)),
+                None => self.unsupported(plan.op, "internal error: an array from outside the loop is missing"),
             };
-            let own = all(&full, &|a, n| round.elements_outside(a, n));
-            return Ok(self.shorten(value, &own, &all(wanted, &|a, n| round.elements(a, n))));
         }
         self.made(round, v, wanted)
     }

@@ -5,7 +5,7 @@ use meshwork_ir::{Direction, OpKind, OpSpec, Type, ValueId};
 
 use super::super::{Result, Splitter};
 use super::reach::{Along, WideLoop};
-use super::round::{Elements, Round};
+use super::round::{Elements, Outside, Round};
 use crate::collective::Site;
 use crate::layout::{DimLayout, Layout};
 use crate::reshard::moves::Form;
@@ -27,13 +27,11 @@ impl Splitter<'_> {
         operands.iter().zip(&plan.layouts).map(|(&v, layout)| self.get(v, layout)).collect()
     }
 
-    /// Arrays from outside the loop, with as much more than their blocks as `round` says.
-    pub(super) fn arrays_from_outside(&mut self, round: &Round<'_>) -> Result<Vec<ValueId>> {
-        let plan = round.plan;
+    /// The arrays from outside the loop on their lines, and how they lie there.
+    pub(super) fn arrays_from_outside(&mut self, plan: &WideLoop) -> Result<Vec<(ValueId, Layout)>> {
         self.reason = "the loop reads its halo".into();
         let mut out = vec![];
         for (v, along) in &plan.outside {
-            let extents = self.extents(*v);
             let frame = |(a, n): (&Along, &i64)| match a {
                 Along::Whole => DimLayout::whole(*n),
                 Along::Line { line, .. } => {
@@ -41,9 +39,9 @@ impl Splitter<'_> {
                     DimLayout { atoms: line.atoms.clone(), block: line.block, offset: 0 }
                 }
             };
-            let layout = Layout { dims: along.iter().zip(&extents).map(frame).collect(), partial: None };
-            let value = self.get(*v, &layout)?;
-            out.push(self.widen(round, value, &layout, &extents, along));
+            let dims = along.iter().zip(&self.extents(*v)).map(frame).collect();
+            let layout = Layout { dims, partial: None };
+            out.push((self.get(*v, &layout)?, layout));
         }
         Ok(out)
     }
@@ -51,7 +49,11 @@ impl Splitter<'_> {
     /// `rounds` times an exchange and `turns` turns.
     fn rounds(&mut self, plan: &WideLoop, turns: i64, rounds: i64, values: Vec<ValueId>) -> Result<Vec<ValueId>> {
         let mut round = Round::wide(plan, turns);
-        round.outside = self.arrays_from_outside(&round)?;
+        for ((v, along), (value, layout)) in plan.outside.iter().zip(self.arrays_from_outside(plan)?) {
+            let extents = self.extents(*v);
+            let wide = self.widen(&round, value, &layout, &extents, along);
+            round.outside.push(Outside::Whole(wide));
+        }
         let from = self.collectives.len();
         let made = if rounds == 1 {
             self.scoped(|s| s.one_round(&mut round, turns, &values))
