@@ -11,8 +11,8 @@ use crate::compile::cuts;
 use crate::layout::atoms::Atoms;
 use crate::plan::cost::Machine;
 use crate::prepare::prepare;
-use crate::split::wide::Exchange;
 use crate::split::split_function;
+use crate::split::wide::Exchange;
 use crate::{Algorithms, PartitionError, donation};
 
 /// The pass.

@@ -104,7 +104,8 @@ fn short_blocks_stay() {
     }
     // The shortest that have one.
     for (n, devices) in [(9, 3), (12, 4), (6, 2)] {
-        let program = check(&looped(&format!(r#""x"={devices}"#), r#"{"x"}"#, &format!("tensor<{n}xi32>"), 5, &update(n, "i32")));
+        let program =
+            check(&looped(&format!(r#""x"={devices}"#), r#"{"x"}"#, &format!("tensor<{n}xi32>"), 5, &update(n, "i32")));
         assert_interior(&program, 1, "one element");
     }
 }
@@ -150,7 +151,12 @@ fn two_dimensions() {
             let program = check(&source);
             let what = format!("{dims:?} {shifts:?}");
             assert_interior(&program, (block[0] - lost[0]) * (block[1] - lost[1]), &what);
-            assert!(permutes(&program) <= exchanges, "{what}: {}\n{}", permutes(&program), text::print(&program.module));
+            assert!(
+                permutes(&program) <= exchanges,
+                "{what}: {}\n{}",
+                permutes(&program),
+                text::print(&program.module)
+            );
             check(&looped(r#""x"=2"#, r#"{}, {"x"}"#, &ty, 3, &neighbours(dims, elem, shifts)));
             check(&looped(r#""x"=4"#, r#"{"x"}, {}"#, &ty, 3, &neighbours(dims, elem, shifts)));
         }
@@ -257,7 +263,13 @@ fn sums_of_a_line_stay() {
 }
 
 fn cross(n: i64) -> String {
-    looped(r#""x"=2, "y"=2"#, r#"{"x"}, {"y"}"#, &format!("tensor<{n}x{n}xf32>"), 50, &neighbours([n, n], "f32", &CROSS))
+    looped(
+        r#""x"=2, "y"=2"#,
+        r#"{"x"}, {"y"}"#,
+        &format!("tensor<{n}x{n}xf32>"),
+        50,
+        &neighbours([n, n], "f32", &CROSS),
+    )
 }
 
 /// Where links are slow and blocks large, halos come beside the interior: a run is shorter by the time for which it would wait.

@@ -124,4 +124,3 @@ pub const BODIES: [(&str, Body); 6] = [
     ("convolution", convolution),
     ("window", window),
 ];
-

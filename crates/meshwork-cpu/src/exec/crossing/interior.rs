@@ -43,7 +43,8 @@ fn cut(step: Step, late: &HashSet<Buf>) -> Vec<Step> {
     };
     // The second step fills in what the first has left out.
     late_reads.extend(&step.writes);
-    let one = |work, reads, name| Step { work, reads, writes: step.writes.clone(), in_place: vec![], op: step.op, name };
+    let one =
+        |work, reads, name| Step { work, reads, writes: step.writes.clone(), in_place: vec![], op: step.op, name };
     vec![
         one(early, early_reads, format!("{}, interior", step.name)),
         one(late, late_reads, format!("{}, edges", step.name)),

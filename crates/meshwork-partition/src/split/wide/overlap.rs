@@ -54,8 +54,7 @@ fn along_line(along: &[Along], line: usize) -> Option<usize> {
 /// The pieces of a block, the interior first, then from the last line to the first what is in front of it and behind it. `None` if there
 /// is no interior.
 fn pieces(s: &Splitter<'_>, plan: &WideLoop) -> Option<Vec<Piece>> {
-    let middle: Vec<Elements> =
-        plan.lines.iter().map(|l| (l.reach.0, l.inside(s.atoms) - l.reach.1)).collect();
+    let middle: Vec<Elements> = plan.lines.iter().map(|l| (l.reach.0, l.inside(s.atoms) - l.reach.1)).collect();
     if middle.iter().any(|(from, to)| from >= to) {
         return None;
     }
@@ -104,7 +103,8 @@ impl Splitter<'_> {
         let share = |(l, piece): (&Line, &Elements)| (piece.1 - piece.0) as f64 / l.block as f64;
         let interior = plan.lines.iter().zip(&parts[0].piece.elements).map(share).product();
         let from = self.collectives.len();
-        let made = self.repeat_turns(plan.turns, &values, |s, args| s.overlapped_turn(plan, &mut parts, &read, args))?;
+        let made =
+            self.repeat_turns(plan.turns, &values, |s, args| s.overlapped_turn(plan, &mut parts, &read, args))?;
         self.give_overlap_reasons(from, interior);
         Ok(made)
     }
