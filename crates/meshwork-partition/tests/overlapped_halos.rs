@@ -289,6 +289,7 @@ fn a_simulated_run_waits_less() {
     assert_eq!(reasons(&without), [""; 0]);
     assert_eq!(fast.exposed_seconds(), 0.0);
     assert!(slow.exposed_seconds() > 50.0 * 200e-6, "{}", slow.exposed_seconds());
+    // Joining halos to whole blocks, which the plain loop does, takes time, too.
     assert!(fast.seconds < slow.seconds - 0.9 * slow.exposed_seconds(), "{} {}", fast.seconds, slow.seconds);
     assert!(fast.communication_seconds > 0.9 * slow.communication_seconds, "as much is sent");
     assert_eq!(
