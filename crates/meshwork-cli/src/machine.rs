@@ -22,7 +22,7 @@ pub struct MachineArgs {
     #[arg(long, value_name = "TFLOPS,GBPS", value_parser = parse_device)]
     device: Option<Device>,
     /// Do without these algorithms for split dimensions: distributed-sort, distributed-fft, distributed-cholesky,
-    /// distributed-triangular-solve, ring-products, wide-halos
+    /// distributed-triangular-solve, ring-products, wide-halos, overlapped-halos
     #[arg(long, value_name = "ALGORITHM,..", value_delimiter = ',')]
     without: Vec<Algorithm>,
 }

@@ -154,6 +154,12 @@ pub trait Work: Send + Sync + fmt::Debug {
         None
     }
 
+    /// What of it reads none of the buffers that `late` names, and the rest; `None` if it cannot be divided so. Both write what it
+    /// writes, at different places.
+    fn apart(&self, _late: &dyn Fn(Buf) -> bool) -> Option<Apart> {
+        None
+    }
+
     /// Its loops, if it is a fused step that is the same on all devices.
     fn fused(&self) -> Option<&crate::fuse::Fused> {
         None
@@ -164,6 +170,18 @@ pub trait Work: Send + Sync + fmt::Debug {
     /// # Safety
     /// The contract of the trait holds for `frame`.
     unsafe fn run(&self, frame: &Frame<'_>, scratch: &mut Scratch, part: usize) -> Result<(), Fault>;
+}
+
+/// Work cut by what it reads.
+pub struct Apart {
+    /// What does not read what comes late.
+    pub early: Arc<dyn Work>,
+    /// The buffers that it reads.
+    pub early_reads: Vec<Buf>,
+    /// What does.
+    pub late: Arc<dyn Work>,
+    /// The buffers that it reads.
+    pub late_reads: Vec<Buf>,
 }
 
 /// Work cut along memory.

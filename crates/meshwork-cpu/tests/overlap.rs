@@ -12,9 +12,10 @@ use std::time::Duration;
 
 use harness::Check;
 use meshwork_cpu::CpuEngine;
-use meshwork_ir::DeviceGrid;
+use meshwork_ir::{DeviceGrid, ElementType, Literal};
+use meshwork_partition::{Algorithm, Algorithms, CompileOptions, Use, compile};
 use meshwork_runtime::profile::Activity;
-use meshwork_runtime::{Buffer, Runtime, Shards};
+use meshwork_runtime::{Array, Buffer, Engine, Runtime, Shards};
 use meshwork_testing::ranks::across;
 
 /// A collective of `x`, over all of `devices` devices; `%NAME` is the result.
@@ -140,6 +141,58 @@ fn work_is_done_while_a_late_process_is_waited_for() {
             let waited: u64 = own().filter(|e| e.activity == Activity::Waiting).map(|e| e.end_ns - e.start_ns).sum();
             if device == 0 {
                 assert!(waited >= late.as_nanos() as u64 / 3, "only {waited} ns: {:?}", profile.events);
+            }
+        }
+    });
+}
+
+/// In every turn of a stencil halos are under way while the interior is computed, and awaited before the edges are.
+#[test]
+fn the_interior_is_computed_while_halos_are_under_way() {
+    across(&[2], "the_interior_is_computed_while_halos_are_under_way", || {
+        Runtime::init().unwrap();
+        let (x, y) = ("tensor<200x300xf32>", "tensor<198x300xf32>");
+        let at = r#"{sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}"#;
+        let source = format!(
+            r#"sdy.mesh @mesh = <["x"=2]>
+            func.func @main(%x: {x} {at}) -> ({x} {at}) {{
+              %zero = stablehlo.constant dense<0> : tensor<i32>
+              %one = stablehlo.constant dense<1> : tensor<i32>
+              %turns = stablehlo.constant dense<5> : tensor<i32>
+              %r:2 = stablehlo.while(%i = %zero, %u = %x) : tensor<i32>, {x}
+              cond {{
+                %go = stablehlo.compare LT, %i, %turns : (tensor<i32>, tensor<i32>) -> tensor<i1>
+                stablehlo.return %go : tensor<i1>
+              }} do {{
+                %up = stablehlo.slice %u [0:198, 0:300] : ({x}) -> {y}
+                %down = stablehlo.slice %u [2:200, 0:300] : ({x}) -> {y}
+                %d = stablehlo.subtract %up, %down : {y}
+                %new = stablehlo.dynamic_update_slice %u, %d, %one, %zero : ({x}, {y}, tensor<i32>, tensor<i32>) -> {x}
+                %j = stablehlo.add %i, %one : tensor<i32>
+                stablehlo.return %j, %new : tensor<i32>, {x}
+              }}
+              return %r#1 : {x} }}"#
+        );
+        for when in [Use::Never, Use::Always] {
+            let algorithms = Algorithms::default().with(Algorithm::OverlappedHalos, when);
+            let options = CompileOptions { algorithms, ..CompileOptions::default() };
+            let compiled = compile(&harness::parse(&source), &options).unwrap();
+            let loaded = CpuEngine::new(1).load(&compiled).unwrap();
+            let numbers: Vec<f64> = (0..200 * 300).map(|i| f64::from(i % 17)).collect();
+            let x = Literal::from_f64s([200, 300], ElementType::F32, &numbers).unwrap();
+            let (_, profile) = loaded.run_profiled(vec![Array::from_literal(x)]).unwrap();
+            for device in 0..2 {
+                // Each turn as letters: exchanges, interior, edges.
+                let own = profile.events.iter().filter(|e| e.device == device && e.rank == device);
+                let letter = |e: &meshwork_runtime::profile::Event| match e {
+                    e if e.name.contains(", interior") => Some('I'),
+                    e if e.name.contains(", edges") => Some('E'),
+                    e => e.is_collective().then_some('x'),
+                };
+                let mut order: Vec<char> = own.filter_map(letter).collect();
+                order.dedup();
+                let order: String = order.into_iter().collect();
+                assert_eq!(order, "xIxE".repeat(5), "{when:?}: {:?}", profile.events);
             }
         }
     });

@@ -20,17 +20,20 @@ pub enum Algorithm {
     RingProducts,
     /// Halos of loops that are exchanged once in several turns: what neighbours compute meanwhile is computed again.
     WideHalos,
+    /// Halos of loops that are exchanged beside the interior of each block, which does not read them.
+    OverlappedHalos,
 }
 
 impl Algorithm {
     /// All of them.
-    pub const ALL: [Algorithm; 6] = [
+    pub const ALL: [Algorithm; 7] = [
         Algorithm::Sort,
         Algorithm::Fft,
         Algorithm::Cholesky,
         Algorithm::TriangularSolve,
         Algorithm::RingProducts,
         Algorithm::WideHalos,
+        Algorithm::OverlappedHalos,
     ];
 
     /// The name in options and plans.
@@ -42,6 +45,7 @@ impl Algorithm {
             Algorithm::TriangularSolve => "distributed-triangular-solve",
             Algorithm::RingProducts => "ring-products",
             Algorithm::WideHalos => "wide-halos",
+            Algorithm::OverlappedHalos => "overlapped-halos",
         }
     }
 }

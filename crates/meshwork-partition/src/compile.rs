@@ -23,6 +23,7 @@ use crate::plan::cause::{Namer, Sources};
 use crate::plan::cost::Machine;
 use crate::plan::{Border, PlannedCollective, sharding_of_placed};
 use crate::plan::{cause, flops, memory};
+use crate::split::wide::Exchange;
 use crate::split::{Placed, SplitFunction, split_function};
 use crate::{PartitionError, Plan, choose, collective, halos, orders, prepare, spread};
 
@@ -294,9 +295,9 @@ fn split_placed(
     let atoms = Atoms::cut(&mesh, &options.machine.links, cuts(placed, &mesh));
     let namer = Namer { program: placed, sources };
     let ty = placed.func_type(func);
-    let build = |turns: i64| {
-        let split = split_function(placed, func, &atoms, &options.machine, &options.algorithms, turns)?;
-        let SplitFunction { module: mut local, mut collectives, inputs, outputs, wide } = split;
+    let build = |exchange: Exchange| {
+        let split = split_function(placed, func, &atoms, &options.machine, &options.algorithms, exchange)?;
+        let SplitFunction { module: mut local, mut collectives, inputs, outputs, halos } = split;
         collective::optimize::optimize(
             &mut local,
             &mut collectives,
@@ -329,7 +330,7 @@ fn split_placed(
             (local, plan)
         };
         let (module, plan) = rings::choose((local, collectives), &atoms, options, finish);
-        Ok((module, plan, wide))
+        Ok((module, plan, halos))
     };
     halos::choose(options, build)
 }

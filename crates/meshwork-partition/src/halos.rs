@@ -1,11 +1,11 @@
-//! Choosing how often loops exchange halos: as the options ask, or by simulated runs of the program.
+//! Choosing when loops exchange halos: as the options ask, or by simulated runs of the program.
 
 use meshwork_ir::Module;
 
 use crate::algorithm::{Algorithm, Use};
 use crate::compile::CompileOptions;
 use crate::plan::simulate_program;
-use crate::split::wide::WideHalos;
+use crate::split::wide::{Exchange, Halos};
 use crate::{PartitionError, Plan};
 
 /// Turns between exchanges that are tried, as long as more of them are faster.
@@ -14,34 +14,52 @@ const TRIED: [i64; 6] = [2, 4, 8, 16, 32, 64];
 const ALWAYS: i64 = 4;
 
 /// A per-device program, its plan, and what its loops do about halos.
-pub type Built = (Module, Plan, WideHalos);
+pub type Built = (Module, Plan, Halos);
 
-/// What `build` makes of a program whose loops exchange halos every so many turns: every turn, unless `options` ask for less often or a
-/// run is predicted to be shorter, on a machine about which something is known.
+/// What `build` makes of a program whose loops exchange halos so: where operations read them, unless `options` ask for something else or a
+/// run is predicted to be shorter, on a machine about which something is known. Where both are asked for, halos are wide.
 pub fn choose(
     options: &CompileOptions,
-    build: impl Fn(i64) -> Result<Built, PartitionError>,
+    build: impl Fn(Exchange) -> Result<Built, PartitionError>,
 ) -> Result<(Module, Plan), PartitionError> {
     let machine = &options.machine;
-    let turns = match options.algorithms.of(Algorithm::WideHalos) {
-        Use::Never => 0,
-        Use::Always => ALWAYS,
-        Use::Weighed if machine.is_given_network() => 1,
-        Use::Weighed => 0,
+    let (wide, overlapped) =
+        (options.algorithms.of(Algorithm::WideHalos), options.algorithms.of(Algorithm::OverlappedHalos));
+    let weighed = |when: Use| when == Use::Weighed && machine.is_given_network();
+    let first = match (wide, overlapped) {
+        (Use::Always, _) => Exchange::Every(ALWAYS),
+        (_, Use::Always) => Exchange::Beside,
+        _ if weighed(wide) || weighed(overlapped) => Exchange::Counted,
+        _ => Exchange::Plain,
     };
-    let (module, plan, wide) = build(turns)?;
-    if turns != 1 || wide.possible == 0 {
+    let (module, plan, halos) = build(first)?;
+    if first != Exchange::Counted {
         return Ok((module, plan));
     }
     let mut best = (module, plan);
-    let mut least = simulate_program(&best.0, &best.1, machine).seconds;
-    for turns in TRIED {
-        let (module, plan, wide) = build(turns)?;
+    let plain = simulate_program(&best.0, &best.1, machine).seconds;
+    let mut least = plain;
+    let mut try_on = |exchange: Exchange, than: f64| -> Result<Option<f64>, PartitionError> {
+        let (module, plan, halos) = build(exchange)?;
         let seconds = simulate_program(&module, &plan, machine).seconds;
-        if wide.used == 0 || seconds >= least || (best.1.fits(machine) && !plan.fits(machine)) {
-            break;
+        let fits = plan.fits(machine) || !best.1.fits(machine);
+        let shorter = halos.used > 0 && fits && seconds < than;
+        if shorter && seconds < least {
+            (best, least) = ((module, plan), seconds);
         }
-        (best, least) = ((module, plan), seconds);
+        Ok(shorter.then_some(seconds))
+    };
+    if weighed(overlapped) && halos.can_overlap > 0 {
+        try_on(Exchange::Beside, plain)?;
+    }
+    if weighed(wide) && halos.can_widen > 0 {
+        let mut than = plain;
+        for turns in TRIED {
+            match try_on(Exchange::Every(turns), than)? {
+                Some(seconds) => than = seconds,
+                None => break,
+            }
+        }
     }
     Ok(best)
 }

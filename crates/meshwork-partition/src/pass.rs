@@ -12,6 +12,7 @@ use crate::layout::atoms::Atoms;
 use crate::plan::cost::Machine;
 use crate::prepare::prepare;
 use crate::split::split_function;
+use crate::split::wide::Exchange;
 use crate::{Algorithms, PartitionError, donation};
 
 /// The pass.
@@ -59,7 +60,7 @@ fn run(module: &mut Module, options: &PassOptions, out: &mut Vec<Diagnostic>) ->
 
 fn split_one(module: &Module, func: OpId, mesh: &Mesh) -> Result<Module, PartitionError> {
     let atoms = Atoms::cut(mesh, &Machine::default().links, cuts(module, mesh));
-    let split = split_function(module, func, &atoms, &Machine::default(), &Algorithms::default(), 0)?;
+    let split = split_function(module, func, &atoms, &Machine::default(), &Algorithms::default(), Exchange::Plain)?;
     let (mut local, collectives) = (split.module, split.collectives);
     write_device_lists(&mut local, &collectives, &atoms);
     donation::carry(module, func, &mut local);

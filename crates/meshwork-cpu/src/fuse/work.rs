@@ -1,10 +1,12 @@
 //! A fused step: loops over boxes, cut into parts by shape alone.
 
+use std::sync::Arc;
+
 use meshwork_ir::ElementType;
 
 use crate::kernel::ir::{BinaryOp, Call, Op};
 use crate::kernel::{Kernel, Stores};
-use crate::step::{Bands, Buf, Fault, Frame, Scratch, Work};
+use crate::step::{Apart, Bands, Buf, Fault, Frame, Scratch, Work};
 
 use super::graph::Moved;
 use super::nest::{Array, Counter, Loop, PANEL_BYTES, PANEL_COLUMNS};
@@ -179,6 +181,12 @@ impl Fused {
         self.is_whole().then(|| Fused { loops, ways, parts: self.parts.clone(), cost: self.cost })
     }
 
+    /// The loops that read nothing `late`, and the others; `None` if some loop needs another.
+    fn by_reads(&self, late: &dyn Fn(Buf) -> bool) -> Option<(Fused, Fused)> {
+        let (others, early) = self.loops.iter().cloned().partition(|l| l.reads().any(late));
+        self.is_whole().then(|| (Fused::new(early), Fused::new(others)))
+    }
+
     /// Whether every loop is done once, as a whole: those that accumulate are not, some rows are left to another loop.
     fn is_whole(&self) -> bool {
         let size = |r: (i64, i64)| r.1 - r.0;
@@ -203,6 +211,13 @@ impl Work for Fused {
 
     fn bands(&self, _: usize, bytes: usize) -> Option<Bands> {
         if self.is_whole() { super::bands::bands(&self.loops, bytes) } else { None }
+    }
+
+    fn apart(&self, late: &dyn Fn(Buf) -> bool) -> Option<Apart> {
+        let (early, others) = self.by_reads(late)?;
+        let (early_reads, late_reads) = (reads([&early]), reads([&others]));
+        let is_cut = !early.loops.is_empty() && !others.loops.is_empty();
+        is_cut.then(|| Apart { early: Arc::new(early), early_reads, late: Arc::new(others), late_reads })
     }
 
     #[inline]
@@ -233,6 +248,17 @@ impl Work for Fused {
     }
 }
 
+/// The buffers that these read, each once.
+fn reads<'a>(works: impl IntoIterator<Item = &'a Fused>) -> Vec<Buf> {
+    let mut out = vec![];
+    for buf in works.into_iter().flat_map(|work| work.loops.iter().flat_map(Loop::reads)) {
+        if !out.contains(&buf) {
+            out.push(buf);
+        }
+    }
+    out
+}
+
 /// Another [`Fused`] for each partition.
 #[derive(Debug)]
 pub(crate) struct PerDevice {
@@ -257,6 +283,16 @@ impl Work for PerDevice {
 
     fn is_uniform(&self) -> bool {
         false
+    }
+
+    fn apart(&self, late: &dyn Fn(Buf) -> bool) -> Option<Apart> {
+        let cut: Option<Vec<(Fused, Fused)>> = self.works.iter().map(|work| work.by_reads(late)).collect();
+        let (early, others): (Vec<Fused>, Vec<Fused>) = cut?.into_iter().unzip();
+        let (early_reads, late_reads) = (reads(&early), reads(&others));
+        let any = |works: &[Fused]| works.iter().any(|work| !work.loops.is_empty());
+        let is_cut = any(&early) && any(&others);
+        let (early, late) = (PerDevice::new(early), PerDevice::new(others));
+        is_cut.then(|| Apart { early: Arc::new(early), early_reads, late: Arc::new(late), late_reads })
     }
 
     fn bands(&self, partition: usize, bytes: usize) -> Option<Bands> {

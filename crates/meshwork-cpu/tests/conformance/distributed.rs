@@ -1,5 +1,5 @@
 //! Programs split by algorithms for split dimensions, whatever they cost: sorts, transforms, factorizations, triangular
-//! systems, products in rings and loops with wide halos give on the devices of an engine what the evaluator gives on one device.
+//! systems, products in rings and loops with wide or overlapped halos give on the devices of an engine what the evaluator gives on one device.
 
 use meshwork_eval as eval;
 use meshwork_ir::{ElementType, Literal, Module, Type};
@@ -24,8 +24,18 @@ enum Contents {
 /// Splits `source` with every algorithm used wherever it can be, runs it, and compares with one device. The plan must name
 /// `algorithm`, if one is asked for.
 fn check(engine: &dyn Engine, source: &str, contents: Contents, algorithm: Option<Algorithm>) {
+    check_with(engine, source, contents, algorithm, Algorithms::all(&Algorithm::ALL, Use::Always));
+}
+
+/// The same with these algorithms.
+fn check_with(
+    engine: &dyn Engine,
+    source: &str,
+    contents: Contents,
+    algorithm: Option<Algorithm>,
+    algorithms: Algorithms,
+) -> Vec<Vec<u8>> {
     let module = parse(source);
-    let algorithms = Algorithms::all(&Algorithm::ALL, Use::Always);
     let options = CompileOptions { algorithms, ..CompileOptions::default() };
     let program = compile(&module, &options).unwrap_or_else(|e| panic!("{e}\n{source}"));
     if let Some(algorithm) = algorithm {
@@ -36,7 +46,8 @@ fn check(engine: &dyn Engine, source: &str, contents: Contents, algorithm: Optio
     let loaded = engine.load(&program).unwrap_or_else(|e| panic!("engine: {e}\n{source}"));
     // Otherwise the evaluator would be compared with itself.
     assert!(loaded.fallbacks().is_empty(), "{:?}\n{source}", loaded.fallbacks());
-    let mut first: Option<Vec<Literal>> = None;
+    let bits = |all: &[Literal]| all.iter().map(|l| l.bytes().to_vec()).collect::<Vec<_>>();
+    let mut first: Option<Vec<Vec<u8>>> = None;
     for _ in 0..2 {
         let arrays = args.iter().cloned().map(Array::from_literal).collect();
         let got = loaded.run(arrays).unwrap_or_else(|e| panic!("engine: {e}\n{source}"));
@@ -46,9 +57,9 @@ fn check(engine: &dyn Engine, source: &str, contents: Contents, algorithm: Optio
             compare(got, want, &format!("result {i} of\n{source}"));
         }
         // The same bits on every run.
-        let bits = |all: &[Literal]| all.iter().map(|l| l.bytes().to_vec()).collect::<Vec<_>>();
-        assert_eq!(bits(first.get_or_insert_with(|| got.clone())), bits(&got), "{source}");
+        assert_eq!(*first.get_or_insert_with(|| bits(&got)), bits(&got), "{source}");
     }
+    first.unwrap_or_default()
 }
 
 fn names(program: &Compiled, algorithm: Algorithm) -> bool {
@@ -252,8 +263,8 @@ pub fn rings(engine: &dyn Engine) {
     }
 }
 
-/// Loops of stencils that exchange halos once in four turns: fixed ends and rings, along one dimension and two, turns that divide and that do
-/// not.
+/// Loops of stencils that exchange halos once in four turns, beside their interior, and in every turn: fixed ends and rings, along one
+/// dimension and two, turns that divide and that do not, blocks that are long enough for steps of their own.
 pub fn halos(engine: &dyn Engine) {
     for (mesh, list) in MESHES {
         for (n, turns, elem) in [(48, 8, "f32"), (61, 6, "f64"), (37, 5, "i32")] {
@@ -265,7 +276,7 @@ pub fn halos(engine: &dyn Engine) {
                  %new = stablehlo.dynamic_update_slice %u, %c, %one : ({x}, {y}, tensor<i32>) -> {x}",
                 n - 2
             );
-            wide(engine, mesh, &[list], &[n], elem, turns, &fixed);
+            stencil(engine, mesh, &[list], &[n], elem, turns, &fixed);
             let (m, most) = (n - 1, tensor(&[n - 1], elem));
             let ring = format!(
                 "%a0 = stablehlo.slice %u [{m}:{n}] : ({x}) -> {one}
@@ -274,25 +285,34 @@ pub fn halos(engine: &dyn Engine) {
                  %new = stablehlo.subtract %a, %u : {x}",
                 one = tensor(&[1], elem)
             );
-            wide(engine, mesh, &[list], &[n], elem, turns, &ring);
+            stencil(engine, mesh, &[list], &[n], elem, turns, &ring);
         }
     }
-    let (x, y) = (tensor(&[20, 24], "f32"), tensor(&[22, 26], "f32"));
-    let cross = format!(
-        "%fill = stablehlo.constant dense<0.5> : tensor<f32>
-         %w = stablehlo.pad %u, %fill, low = [1, 1], high = [1, 1], interior = [0, 0] : ({x}, tensor<f32>) -> {y}
-         %a = stablehlo.slice %w [0:20, 1:25] : ({y}) -> {x}
-         %b = stablehlo.slice %w [2:22, 1:25] : ({y}) -> {x}
-         %c = stablehlo.slice %w [1:21, 0:24] : ({y}) -> {x}
-         %s = stablehlo.add %a, %b : {x}
-         %new = stablehlo.subtract %s, %c : {x}"
-    );
-    for (mesh, lists) in [(r#""x"=2"#, [r#""x""#, ""]), (r#""x"=2, "y"=2"#, [r#""x""#, r#""y""#])] {
-        wide(engine, mesh, &lists, &[20, 24], "f32", 9, &cross);
+    for [n, m] in [[20, 24], [117, 130]] {
+        let (x, y) = (tensor(&[n, m], "f32"), tensor(&[n + 2, m + 2], "f32"));
+        let neighbours = |diagonal: i64| {
+            format!(
+                "%fill = stablehlo.constant dense<0.5> : tensor<f32>
+                 %w = stablehlo.pad %u, %fill, low = [1, 1], high = [1, 1], interior = [0, 0] : ({x}, tensor<f32>) -> {y}
+                 %a = stablehlo.slice %w [0:{n}, 1:{right}] : ({y}) -> {x}
+                 %b = stablehlo.slice %w [2:{below}, 1:{right}] : ({y}) -> {x}
+                 %c = stablehlo.slice %w [{diagonal}:{end}, 0:{m}] : ({y}) -> {x}
+                 %s = stablehlo.add %a, %b : {x}
+                 %new = stablehlo.subtract %s, %c : {x}",
+                right = m + 1,
+                below = n + 2,
+                end = n + diagonal,
+            )
+        };
+        for (mesh, lists) in [(r#""x"=2"#, [r#""x""#, ""]), (r#""x"=2, "y"=2"#, [r#""x""#, r#""y""#])] {
+            for diagonal in [1, 2] {
+                stencil(engine, mesh, &lists, &[n, m], "f32", 9, &neighbours(diagonal));
+            }
+        }
     }
 }
 
-fn wide(engine: &dyn Engine, mesh: &str, lists: &[&str], dims: &[i64], elem: &str, turns: i64, body: &str) {
+fn stencil(engine: &dyn Engine, mesh: &str, lists: &[&str], dims: &[i64], elem: &str, turns: i64, body: &str) {
     let (x, at) = (tensor(dims, elem), placed(lists));
     let source = format!(
         "sdy.mesh @mesh = <[{mesh}]>
@@ -311,5 +331,11 @@ fn wide(engine: &dyn Engine, mesh: &str, lists: &[&str], dims: &[i64], elem: &st
           }}
           return %r#1 : {x} }}"
     );
-    check(engine, &source, Contents::Any, Some(Algorithm::WideHalos));
+    let forms = [None, Some(Algorithm::WideHalos), Some(Algorithm::OverlappedHalos)].map(|used| {
+        let never = Algorithms::all(&Algorithm::ALL, Use::Never);
+        let algorithms = used.into_iter().fold(never, |all, used| all.with(used, Use::Always));
+        check_with(engine, &source, Contents::Any, used, algorithms)
+    });
+    // The same bits in every form.
+    assert!(forms.iter().all(|form| *form == forms[0]), "{source}");
 }

@@ -60,7 +60,7 @@ fn scalar_constant(module: &Module, v: ValueId, loops: &[(OpId, BlockId)]) -> Op
 impl Splitter<'_> {
     /// Splits a `while`: carried values keep the placement of the results.
     pub fn while_loop(&mut self, op: OpId) -> Result<()> {
-        if self.wide_loop(op)? {
+        if self.stencil_loop(op)? {
             return Ok(());
         }
         let results = self.src.op(op).results().to_vec();

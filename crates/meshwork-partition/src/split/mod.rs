@@ -48,7 +48,7 @@ use crate::plan::cost::Machine;
 use crate::reshard::Paths;
 use crate::reshard::moves::Form;
 use crate::split::local::LocalBuilder;
-use crate::split::wide::WideHalos;
+use crate::split::wide::{Exchange, Halos};
 
 type Result<T> = std::result::Result<T, PartitionError>;
 
@@ -80,8 +80,8 @@ pub struct Splitter<'a> {
     pub fastest: f64,
     /// Which algorithms for split dimensions are used.
     pub algorithms: Algorithms,
-    /// How often loops exchange halos.
-    pub wide: WideHalos,
+    /// When loops exchange halos.
+    pub halos: Halos,
     forms: Vec<SmallVec<[Form; 1]>>,
     // Values that got a form, and the local value, in order: a region forgets what was added inside it.
     trail: Vec<(ValueId, ValueId)>,
@@ -122,8 +122,8 @@ pub struct SplitFunction {
     pub inputs: Vec<Placed>,
     /// Placement of the results.
     pub outputs: Vec<Placed>,
-    /// Loops that exchange halos less often than in every turn, or could.
-    pub wide: WideHalos,
+    /// When loops exchange halos, and which could do it otherwise.
+    pub halos: Halos,
 }
 
 /// Placement of an argument or result of the function.
@@ -134,15 +134,15 @@ pub struct Placed {
     pub reordered: Option<Arc<Mesh>>,
 }
 
-/// Splits function `func` of `src`, in which every call is inlined and every value has its final placement. Loops exchange halos every
-/// `turns` turns, where they can.
+/// Splits function `func` of `src`, in which every call is inlined and every value has its final placement. Loops exchange halos as
+/// `exchange` says, where they can.
 pub fn split_function(
     src: &Module,
     func: OpId,
     atoms: &Atoms,
     machine: &Machine,
     algorithms: &Algorithms,
-    turns: i64,
+    exchange: Exchange,
 ) -> Result<SplitFunction> {
     let global = src.func_type(func);
     let block = src.body_of(func, 0).ok_or_else(|| PartitionError::Invalid {
@@ -168,7 +168,7 @@ pub fn split_function(
         machine: machine.clone(),
         fastest: machine.links.fastest(atoms.mesh()),
         algorithms: algorithms.clone(),
-        wide: WideHalos { turns, ..WideHalos::default() },
+        halos: Halos { exchange, ..Halos::default() },
         forms: vec![SmallVec::new(); src.value_slots()],
         trail: vec![],
         marks: vec![],
@@ -214,7 +214,7 @@ pub fn split_function(
     let ty = FunctionType { inputs: types(out, out.block(entry).args()), results: types(out, &results) };
     out.set_func_type(local_func, ty);
     debug_assert_eq!(global.inputs.len(), inputs.len());
-    Ok(SplitFunction { module: s.local.module, collectives: s.collectives, inputs, outputs, wide: s.wide })
+    Ok(SplitFunction { module: s.local.module, collectives: s.collectives, inputs, outputs, halos: s.halos })
 }
 
 /// `i32` unless an extent (or a line with its padding) needs more.

@@ -2,6 +2,7 @@
 #![allow(dead_code)] // each test binary uses a part
 
 mod shards;
+pub mod stencils;
 
 use meshwork_eval as eval;
 use meshwork_ir::{ElementType, Literal, Module, Type, text, verify};

@@ -133,21 +133,22 @@ fn run(case: &Case, engines: Engines) -> Verdict {
         Ok(results) => results,
         Err(e) => return Verdict::Invalid(format!("on one device: {e}")),
     };
-    let mut first = None;
+    let mut seen = vec![];
     // Algorithms for split dimensions cost more than they spare in programs as small as these: once as is predicted to be
-    // fastest, and once more with each wherever it can be.
-    for when in [Use::Weighed, Use::Always] {
-        let algorithms = Algorithms::all(&Algorithm::ALL, when);
+    // fastest, and once more with each wherever it can be. Halos cannot be both wide and overlapped.
+    let always = Algorithms::all(&Algorithm::ALL, Use::Always);
+    let overlapped = always.clone().with(Algorithm::WideHalos, Use::Never);
+    for algorithms in [Algorithms::default(), always, overlapped] {
         let compiled = match compile(placed, &CompileOptions { algorithms, ..CompileOptions::default() }) {
             Ok(compiled) => compiled,
             Err(e) => return Verdict::Refused(e.to_string()),
         };
         let printed = text::print(&compiled.module);
-        if first.as_ref() == Some(&printed) {
-            break;
+        if seen.contains(&printed) {
+            continue;
         }
         match run_split(case, &compiled, &printed, &expected, engines) {
-            Verdict::Same => first = Some(printed),
+            Verdict::Same => seen.push(printed),
             other => return other,
         }
     }

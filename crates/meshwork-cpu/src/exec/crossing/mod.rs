@@ -10,6 +10,7 @@
 //! processes in theirs. Either way it is the same on every run.
 
 pub(crate) mod build;
+mod interior;
 pub(crate) mod overlap;
 pub(crate) mod run;
 

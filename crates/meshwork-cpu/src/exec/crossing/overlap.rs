@@ -6,6 +6,8 @@
 //! - where the next node needs what is still under way, later ones that do not are done first, until they take as long as
 //!   the messages are likely to. Then the collective is awaited.
 //!
+//! Before that, steps of which a part does not need what is under way are cut in two (`interior`).
+//!
 //! What is written here depends on the program alone, so all processes start and await in one order. A program in which
 //! data decides who communicates stays as it is: there a collective that some of a group do not reach is found by its
 //! place in the order.
@@ -16,6 +18,7 @@ use meshwork_ir::OpId;
 use meshwork_ir::hash::{HashMap, HashSet};
 
 use super::build::Spread;
+use super::interior::cut_steps;
 use crate::program::{Await, Block, BufInfo, Collective, CollectiveKind, Node, Program};
 use crate::step::Buf;
 use meshwork_runtime::transport::link::CHANNELS;
@@ -98,6 +101,7 @@ impl Planner<'_> {
     fn block(&self, block: &mut Block, taken: &BTreeSet<u8>) {
         let crossing = |node: &Node| matches!(node, Node::Collective(c) if (self.crosses)(c));
         let acts = if block.nodes.iter().any(crossing) {
+            block.nodes = cut_steps(std::mem::take(&mut block.nodes), self.crosses);
             self.worthwhile(&block.nodes, self.order(&block.nodes, taken))
         } else {
             (0..block.nodes.len()).map(Act::Do).collect()
@@ -287,7 +291,7 @@ impl Graph {
 }
 
 /// What a node reads and writes, in all blocks inside it.
-fn uses(node: &Node) -> (Vec<Buf>, Vec<Buf>) {
+pub(super) fn uses(node: &Node) -> (Vec<Buf>, Vec<Buf>) {
     let (mut reads, mut writes) = (vec![], vec![]);
     collect(node, &mut reads, &mut writes);
     (reads, writes)
@@ -327,8 +331,8 @@ fn collect(node: &Node, reads: &mut Vec<Buf>, writes: &mut Vec<Buf>) {
 
 #[cfg(test)]
 mod tests {
-    use meshwork_ir::DeviceGrid;
-    use meshwork_ir::text;
+    use meshwork_ir::{DeviceGrid, Module, text};
+    use meshwork_partition::{Algorithm, Algorithms, CompileOptions, Use};
 
     use super::*;
     use crate::compile::{Span, compile};
@@ -340,8 +344,11 @@ mod tests {
 
     /// The program on two devices of two processes, put in order; a line per node without the buffers.
     fn ordered(source: &str) -> Vec<String> {
-        let module = text::parse(&source.replace("SUM", SUM)).unwrap();
-        let mut program = compile(&module, None, DeviceGrid { replicas: 1, partitions: 2 }, Span::Processes).unwrap();
+        ordered_module(&text::parse(&source.replace("SUM", SUM)).unwrap())
+    }
+
+    fn ordered_module(module: &Module) -> Vec<String> {
+        let mut program = compile(module, None, DeviceGrid { replicas: 1, partitions: 2 }, Span::Processes).unwrap();
         overlap(&mut program, &Spread { ranks: vec![0, 1], rank: 0 });
         let again = program.to_string();
         overlap(&mut program, &Spread { ranks: vec![0, 1], rank: 0 });
@@ -420,5 +427,76 @@ mod tests {
         let starts = |limit: &str| ordered(&source(limit)).iter().filter(|l| l.starts_with("start")).count();
         assert_eq!(starts("%five"), 2);
         assert_eq!(starts("%n"), 0);
+    }
+    /// What the loop of a stencil does in a turn on two devices of two processes.
+    fn turn_of(body: &str, when: Use) -> Vec<String> {
+        let ty = "tensor<64x1024xf32>";
+        let at = r#"{sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}"#;
+        let source = format!(
+            r#"sdy.mesh @mesh = <["x"=2]>
+            func.func @main(%x: {ty} {at}) -> ({ty} {at}) {{
+              %zero = stablehlo.constant dense<0> : tensor<i32>
+              %one = stablehlo.constant dense<1> : tensor<i32>
+              %ten = stablehlo.constant dense<10> : tensor<i32>
+              %r:2 = stablehlo.while(%i = %zero, %u = %x) : tensor<i32>, {ty}
+              cond {{
+                %p = stablehlo.compare LT, %i, %ten : (tensor<i32>, tensor<i32>) -> tensor<i1>
+                stablehlo.return %p : tensor<i1>
+              }} do {{
+                {body}
+                %j = stablehlo.add %i, %one : tensor<i32>
+                stablehlo.return %j, %new : tensor<i32>, {ty}
+              }}
+              return %r#1 : {ty}
+            }}"#
+        );
+        let algorithms = Algorithms::default().with(Algorithm::OverlappedHalos, when);
+        let options = CompileOptions { algorithms, ..CompileOptions::default() };
+        let compiled = meshwork_partition::compile(&text::parse(&source).unwrap(), &options).unwrap();
+        let lines = ordered_module(&compiled.module);
+        let from = lines.iter().position(|l| l == "do").unwrap_or(0);
+        lines[from..].to_vec()
+    }
+
+    /// Asserts that exchanges are started before the interior is computed, and awaited between it and the edges. Nothing but what is sent is
+    /// copied.
+    fn assert_beside(lines: &[String]) {
+        let all = |what: &str| (0..lines.len()).filter(|&i| lines[i].starts_with(what)).collect::<Vec<usize>>();
+        let at = |what: &str| lines.iter().position(|l| l.ends_with(what)).unwrap_or_else(|| panic!("{lines:#?}"));
+        let (interior, edges) = (at(", interior"), at(", edges"));
+        let (starts, ends) = (all("start "), all("await "));
+        assert!(!starts.is_empty() && starts.len() == ends.len(), "{lines:#?}");
+        assert!(starts.iter().all(|&i| i < interior), "{lines:#?}");
+        assert!(ends.iter().all(|&i| interior < i && i < edges), "{lines:#?}");
+        let copies = lines.iter().filter(|l| l.starts_with("copy") && !l.contains("[1, 1024]"));
+        assert_eq!(copies.count() + all("concatenate").len(), 0, "{lines:#?}");
+        assert_eq!(all("fused").len(), 3, "the interior, the edges and the counter: {lines:#?}");
+    }
+
+    /// The interior is written into the result before the halos are there, and the edges after that, in any form of the program.
+    #[test]
+    fn halos_are_under_way_while_the_interior_is_computed() {
+        let (ty, short) = ("tensor<64x1024xf32>", "tensor<62x1024xf32>");
+        let difference = format!(
+            "%up = stablehlo.slice %u [0:62, 0:1024] : ({ty}) -> {short}
+            %mid = stablehlo.slice %u [1:63, 0:1024] : ({ty}) -> {short}
+            %down = stablehlo.slice %u [2:64, 0:1024] : ({ty}) -> {short}
+            %s0 = stablehlo.add %up, %down : {short}
+            %s1 = stablehlo.subtract %s0, %mid : {short}
+            %new = stablehlo.dynamic_update_slice %u, %s1, %one, %zero : ({ty}, {short}, tensor<i32>, tensor<i32>) -> {ty}"
+        );
+        let image = "tensor<1x64x1024x1xf32>";
+        let window = "window = {stride = [1, 1], pad = [[1, 1], [1, 1]], lhs_dilate = [1, 1], rhs_dilate = [1, 1], reverse = [false, false]}";
+        let convolution = format!(
+            "%img = stablehlo.reshape %u : ({ty}) -> {image}
+            %ker = stablehlo.constant dense<0.25> : tensor<3x3x1x1xf32>
+            %res = stablehlo.convolution(%img, %ker) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], {window} {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}} : ({image}, tensor<3x3x1x1xf32>) -> {image}
+            %new = stablehlo.reshape %res : ({image}) -> {ty}"
+        );
+        for body in [difference, convolution] {
+            for when in [Use::Never, Use::Always] {
+                assert_beside(&turn_of(&body, when));
+            }
+        }
     }
 }

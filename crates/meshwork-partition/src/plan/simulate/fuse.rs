@@ -2,7 +2,7 @@
 //!
 //! Compilers fuse arithmetic on elements: a value whose readers all stand in one loop is never in memory. An operation
 //! joins the group of its readers if these are all in one group; reductions, concatenations and updates take their operands
-//! in but end a group, unless the machine is a computer whose loops keep a row in its cache: there a reduction of rows joins the
+//! in but end a group (pieces of a concatenation, which may be concatenations, are written in their places where they are computed), unless the machine is a computer whose loops keep a row in its cache: there a reduction of rows joins the
 //! loop that goes over the same rows again, as in a softmax or a norm. What only spreads or makes up numbers is made again by every reader. A group reads each value from outside once and writes
 //! what others read. It takes as long as its arithmetic or its traffic, whichever is longer, and starts as one kernel.
 
@@ -101,6 +101,7 @@ pub(super) fn set_times(module: &Module, ops: &mut [PlannedOp], machine: &Machin
     let parts: Vec<Part> = ops.iter().map(|op| part_of(module, op.op, rows)).collect();
     let group = groups(module, ops, &parts, &made_by, rows);
     let free = |i: usize| group[i] == MADE_AGAIN;
+    let placed = pieces_in_place(module, ops, &group, &made_by);
     let mut read: HashSet<(usize, ValueId)> = HashSet::default();
     let mut totals: Vec<Total> = vec![Total::default(); ops.len()];
     for i in 0..ops.len() {
@@ -122,7 +123,7 @@ pub(super) fn set_times(module: &Module, ops: &mut [PlannedOp], machine: &Machin
                     }
                     (_, all) => (results(), all),
                 };
-                let mut traffic = if group[i] == i { written } else { 0 };
+                let mut traffic = placed[i] + if group[i] == i { written } else { 0 };
                 for &v in reads {
                     // A row is reduced in the loop that makes it.
                     let takes_part = |from: usize| {
@@ -187,6 +188,35 @@ pub(super) fn set_times(module: &Module, ops: &mut [PlannedOp], machine: &Machin
     }
 }
 
+/// Bytes of concatenations that each operation writes where it computes them: less than none for those that are left with less to write.
+fn pieces_in_place(
+    module: &Module,
+    ops: &[PlannedOp],
+    group: &[usize],
+    made_by: &impl Fn(ValueId) -> Option<usize>,
+) -> Vec<i64> {
+    let mut placed = vec![0; ops.len()];
+    for i in (0..ops.len()).filter(|&i| group[i] == i) {
+        let mut whole = vec![i];
+        while let Some(join) = whole.pop() {
+            let data = module.op(ops[join].op);
+            if data.kind() != MovementOp::Concatenate {
+                continue;
+            }
+            for &v in data.operands() {
+                let Some(from) = made_by(v).filter(|&from| group[from] == i) else { continue };
+                if module.op(ops[from].op).kind() == MovementOp::Concatenate {
+                    whole.push(from);
+                } else {
+                    placed[from] += type_bytes(module.ty(v));
+                    placed[i] -= type_bytes(module.ty(v));
+                }
+            }
+        }
+    }
+    placed
+}
+
 /// Whether loops go over the rows of an array several times while they are in a cache.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rows {
@@ -231,6 +261,7 @@ fn groups(
     rows: Rows,
 ) -> Vec<usize> {
     let mut group: Vec<usize> = (0..ops.len()).collect();
+    let joins = |kind: OpKind| kind == MovementOp::Concatenate;
     let mut readers = vec![Readers::None; ops.len()];
     for i in (0..ops.len()).rev() {
         let kind = module.op(ops[i].op).kind();
@@ -239,6 +270,7 @@ fn groups(
         match (parts[i], readers[i]) {
             (Part::Inside | Part::Renames | Part::Free, Readers::In(g)) => group[i] = g,
             (Part::Ends, Readers::In(g)) if rows == Rows::InCache && reduces_rows(module, ops[i].op) => group[i] = g,
+            (Part::Ends, Readers::In(g)) if joins(kind) && joins(module.op(ops[g].op).kind()) => group[i] = g,
             (Part::Free, Readers::Groups) => {
                 group[i] = MADE_AGAIN;
                 ops[i].traffic = 0;

@@ -12,7 +12,7 @@ use super::super::Splitter;
 use super::super::flow::trip_count;
 use super::links::{Link, Source};
 use crate::layout::Layout;
-use crate::layout::atoms::AtomList;
+use crate::layout::atoms::{AtomList, Atoms};
 
 /// What a local array holds along a dimension.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -49,6 +49,14 @@ pub struct Line {
     pub is_ring: bool,
     /// What a turn loses in front and behind.
     pub reach: (i64, i64),
+}
+
+impl Line {
+    /// How many of the first elements of its block each shard has: on a ring the last ones of the last block are the first of all again.
+    pub fn inside(&self, atoms: &Atoms) -> i64 {
+        let places = self.block * atoms.product(&self.atoms);
+        if self.is_ring { self.block - (places - self.extent) } else { self.block }
+    }
 }
 
 /// A loop that can exchange halos once in several turns.
