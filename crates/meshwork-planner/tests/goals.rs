@@ -59,7 +59,9 @@ fn without(module: &Module, found: &Found, reason: &Reason) -> Module {
     }
     if found.best().annotations().iter().any(|p| p.place == ArrayPlace::Products && reason.names.contains(&p.name)) {
         for op in module.ops_below(func, Walk::PreOrder) {
-            if module.op(op).kind() == SdyOp::ShardingConstraint && matches!(module.op(op).attrs.get("sharding"), Some(Attr::Sharding(s)) if **s == reason.sharding) {
+            if module.op(op).kind() == SdyOp::ShardingConstraint
+                && matches!(module.op(op).attrs.get("sharding"), Some(Attr::Sharding(s)) if **s == reason.sharding)
+            {
                 let (from, to) = (module.result(op), module.op(op).operands()[0]);
                 module.replace_all_uses(from, to);
                 module.erase(op);

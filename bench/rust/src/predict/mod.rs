@@ -31,6 +31,8 @@ struct Options<'a> {
     time: Duration,
     /// Part of the names of the programs.
     only: &'a str,
+    /// A program to compare instead.
+    file: Option<&'a str>,
     detail: Detail,
 }
 
@@ -42,10 +44,10 @@ enum Detail {
     Operations,
 }
 
-/// Runs the comparison: `MACHINE [--time MS] [--only NAME] [--detail]`.
+/// Runs the comparison: `MACHINE [--time MS] [--only NAME] [--file PROGRAM] [--detail]`.
 pub fn run(args: &[String]) -> ExitCode {
     let Some(machine) = args.first() else {
-        eprintln!("usage: meshwork-bench predict MACHINE [--time MS] [--only NAME] [--detail]");
+        eprintln!("usage: meshwork-bench predict MACHINE [--time MS] [--only NAME] [--file PROGRAM] [--detail]");
         return ExitCode::FAILURE;
     };
     let value = |name: &str| args.iter().position(|a| a == name).and_then(|i| args.get(i + 1));
@@ -53,6 +55,7 @@ pub fn run(args: &[String]) -> ExitCode {
         machine,
         time: Duration::from_millis(value("--time").and_then(|ms| ms.parse().ok()).unwrap_or(100)),
         only: value("--only").map_or("", String::as_str),
+        file: value("--file").map(String::as_str),
         detail: if args.iter().any(|a| a == "--detail") { Detail::Operations } else { Detail::Runs },
     };
     match compare(&options) {
@@ -66,11 +69,16 @@ pub fn run(args: &[String]) -> ExitCode {
 
 fn compare(options: &Options<'_>) -> Result<(), Box<dyn Error>> {
     let machine: Machine = std::fs::read_to_string(options.machine)?.parse()?;
+    if let Some(path) = options.file {
+        let compiled = compile(&meshwork_ir::read(&std::fs::read(path)?)?, &CompileOptions::default())?;
+        compare_one(path, &compiled, &machine, options)?;
+        return Ok(());
+    }
     for (set, programs) in [("programs", &PROGRAMS[..]), ("neighbours", &NEIGHBOURS[..])] {
         let mut pairs = vec![];
         for program in programs.iter().filter(|program| program.name.contains(options.only)) {
             for devices in DEVICES {
-                pairs.push(compare_one(program, devices, &machine, options)?);
+                pairs.push(compare_one(program.name, &compiled(program, devices)?, &machine, options)?);
             }
         }
         if pairs.is_empty() {
@@ -89,15 +97,15 @@ fn compare(options: &Options<'_>) -> Result<(), Box<dyn Error>> {
 
 /// Predicted and measured seconds of a program.
 fn compare_one(
-    program: &Program,
-    devices: i64,
+    name: &str,
+    compiled: &Compiled,
     machine: &Machine,
     options: &Options<'_>,
 ) -> Result<(f64, f64), Box<dyn Error>> {
-    let compiled = compiled(program, devices)?;
-    let simulated = simulate(&compiled, machine);
-    let loaded = CpuEngine::shared().load(&compiled)?;
-    let inputs = inputs(&compiled)?;
+    let simulated = simulate(compiled, machine);
+    let loaded = CpuEngine::shared().load(compiled)?;
+    let inputs = inputs(compiled)?;
+    let devices = compiled.plan.devices();
     let measured = measured(&*loaded, &inputs, options.time)?;
     let error = 100.0 * (simulated.seconds / measured - 1.0);
     println!(
@@ -105,14 +113,20 @@ fn compare_one(
         human_seconds(measured),
         human_seconds(simulated.seconds),
         if devices == 1 { "" } else { "s" },
-        program.name
+        name
     );
     if options.detail == Detail::Operations {
         for op in simulated.ops.iter().filter(|op| op.seconds > 0.0) {
             let data = compiled.module.op(op.op);
             let ty = data.results().first().map_or(String::new(), |&v| compiled.module.ty(v).to_string());
             let all = human_seconds(op.seconds * op.runs());
-            println!("    {all:>10} = {} x {}, {} bytes: {} {ty}", op.runs(), human_seconds(op.seconds), op.traffic, data.name());
+            println!(
+                "    {all:>10} = {} x {}, {} bytes: {} {ty}",
+                op.runs(),
+                human_seconds(op.seconds),
+                op.traffic,
+                data.name()
+            );
         }
         print!("{}", loaded.run_profiled(inputs)?.1.table(12));
     }

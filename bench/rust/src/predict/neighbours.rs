@@ -25,7 +25,8 @@ fn fourth_order(u: &Tensor, _: &Tensor, _: &Tensor) -> Tensor {
 fn square(u: &Tensor, _: &Tensor, _: &Tensor) -> Tensor {
     for_loop(0..20, u.clone(), |_, u: Tensor| {
         let middle = u.slice(s![1..-1, 1..-1]);
-        let sides = u.slice(s![..-2, 1..-1]) + u.slice(s![2.., 1..-1]) + u.slice(s![1..-1, ..-2]) + u.slice(s![1..-1, 2..]);
+        let sides =
+            u.slice(s![..-2, 1..-1]) + u.slice(s![2.., 1..-1]) + u.slice(s![1..-1, ..-2]) + u.slice(s![1..-1, 2..]);
         u.at(s![1..-1, 1..-1]).set(&middle + 0.2 * (sides - 4.0 * &middle))
     })
 }
@@ -39,11 +40,36 @@ fn heat(rounds: i64, u: &Tensor) -> Tensor {
 
 /// All of them.
 pub const NEIGHBOURS: [Program; 14] = [
-    Program { name: "heat, short array", f: |u, _, _| heat(100, u), shapes: [&[16384], NONE, NONE], specs: [first, whole, whole] },
-    Program { name: "heat, long array", f: |u, _, _| heat(16, u), shapes: [&[1 << 21], NONE, NONE], specs: [first, whole, whole] },
-    Program { name: "advection, periodic", f: advection, shapes: [&[131072], NONE, NONE], specs: [first, whole, whole] },
-    Program { name: "diffusion of fourth order", f: fourth_order, shapes: [&[65536], NONE, NONE], specs: [first, whole, whole] },
-    Program { name: "diffusion in a square", f: square, shapes: [&[256, 512], NONE, NONE], specs: [first, whole, whole] },
+    Program {
+        name: "heat, short array",
+        f: |u, _, _| heat(100, u),
+        shapes: [&[16384], NONE, NONE],
+        specs: [first, whole, whole],
+    },
+    Program {
+        name: "heat, long array",
+        f: |u, _, _| heat(16, u),
+        shapes: [&[1 << 21], NONE, NONE],
+        specs: [first, whole, whole],
+    },
+    Program {
+        name: "advection, periodic",
+        f: advection,
+        shapes: [&[131072], NONE, NONE],
+        specs: [first, whole, whole],
+    },
+    Program {
+        name: "diffusion of fourth order",
+        f: fourth_order,
+        shapes: [&[65536], NONE, NONE],
+        specs: [first, whole, whole],
+    },
+    Program {
+        name: "diffusion in a square",
+        f: square,
+        shapes: [&[256, 512], NONE, NONE],
+        specs: [first, whole, whole],
+    },
     Program {
         name: "gated block, gelu",
         f: |x, w, u| x.matmul(w).gelu_tanh() * x.matmul(u),
