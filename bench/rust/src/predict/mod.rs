@@ -4,6 +4,7 @@
 //! meshwork calibrate --out here.machine && meshwork-bench predict here.machine
 //! ```
 
+mod held_out;
 mod neighbours;
 mod programs;
 
@@ -19,6 +20,7 @@ use meshwork_runtime::{Engine, Executable};
 
 use crate::timing::{on_processor, wall};
 
+use self::held_out::HELD_OUT;
 use self::neighbours::NEIGHBOURS;
 use self::programs::{PROGRAMS, Program};
 
@@ -74,7 +76,8 @@ fn compare(options: &Options<'_>) -> Result<(), Box<dyn Error>> {
         compare_one(path, &compiled, &machine, options)?;
         return Ok(());
     }
-    for (set, programs) in [("programs", &PROGRAMS[..]), ("neighbours", &NEIGHBOURS[..])] {
+    let sets = [("programs", &PROGRAMS[..]), ("neighbours", &NEIGHBOURS[..]), ("held out", &HELD_OUT[..])];
+    for (set, programs) in sets {
         let mut pairs = vec![];
         for program in programs.iter().filter(|program| program.name.contains(options.only)) {
             for devices in DEVICES {

@@ -1,5 +1,5 @@
-//! Programs like those of [`programs`](super::programs), written down before the model was changed for these and never
-//! looked at while it was: how the model does on them says more than how it does on the others.
+//! Programs like those of [`programs`](super::programs): other stencils, gated blocks and reductions over split dimensions. The
+//! model was first tried on them when it was done for the others.
 
 use meshwork::prelude::*;
 

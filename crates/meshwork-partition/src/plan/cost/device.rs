@@ -217,8 +217,8 @@ impl Device {
         1.0 + self.crowding * (1.0 - 1.0 / count.max(1.0))
     }
 
-    /// Seconds to read again `bytes` bytes that the innermost cache has.
-    pub fn cached_seconds(&self, bytes: f64) -> f64 {
+    /// Seconds to load and store `bytes` bytes in the innermost cache.
+    pub fn loaded_seconds(&self, bytes: f64) -> f64 {
         self.caches.first().map_or(0.0, |&(_, speed)| bytes / (speed * 1e9))
     }
 

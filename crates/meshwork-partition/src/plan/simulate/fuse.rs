@@ -10,7 +10,7 @@ use meshwork_ir::op::{BodyOp, MovementOp, SourceOp};
 use meshwork_ir::{Module, OpId, OpKind, ValueId};
 
 use crate::plan::cost::{Class, Machine};
-use crate::plan::ops::{PlannedOp, is_halo};
+use crate::plan::ops::PlannedOp;
 
 /// The group of what every reader makes again.
 pub(super) const MADE_AGAIN: usize = usize::MAX;
@@ -50,15 +50,10 @@ fn part(kind: OpKind) -> Part {
     }
 }
 
-/// How `op` stands to a loop. Threads of one computer read halos where they are, so that blocks are not copied to join them.
+/// How `op` stands to a loop. Loops of a computer read what is joined where it is, and write short sums out.
 pub(super) fn part_of(module: &Module, op: OpId, rows: Rows) -> Part {
-    let data = module.op(op);
-    let joins_halos = || {
-        let mut sources = data.operands().iter().filter_map(|&v| module.def_op(v));
-        rows == Rows::InCache && sources.any(|source| is_halo(module, source))
-    };
-    match data.kind() {
-        OpKind::Movement(MovementOp::Concatenate) if joins_halos() => Part::Inside,
+    match module.op(op).kind() {
+        OpKind::Movement(MovementOp::Concatenate) if rows == Rows::InCache => Part::Inside,
         OpKind::Body(BodyOp::Reduce) if rows == Rows::InCache && is_expression(module, op) => Part::Inside,
         kind => part(kind),
     }
@@ -157,15 +152,14 @@ fn is_cheap(module: &Module, op: OpId) -> bool {
         cost += match (part(kind), Class::of(kind)) {
             (Part::Inside, Class::Elementwise) => 1,
             (Part::Inside, Class::Movement) if kind != MovementOp::Transpose => 0,
-            (Part::Renames | Part::Free, _) => 0,
+            (Part::Renames, _) => 0,
             _ => return false,
         };
         for &v in module.op(op).operands() {
-            match module.def_op(v) {
-                Some(from) if matches!(part(module.op(from).kind()), Part::Inside | Part::Renames | Part::Free) => {
-                    work.push(from);
-                }
-                _ if module.ty(v).dims().is_empty() => {}
+            match module.def_op(v).map(|from| (from, part(module.op(from).kind()))) {
+                Some((from, Part::Inside | Part::Renames)) => work.push(from),
+                // A number for a row, or for all.
+                Some((_, Part::Free)) => cost += 1,
                 _ => cost += LOAD,
             }
         }

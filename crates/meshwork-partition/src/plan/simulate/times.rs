@@ -3,7 +3,8 @@
 //! A group of operations ([`fuse`](super::fuse)) reads each value from outside once and writes what others read. It takes as
 //! long as its arithmetic or its traffic, whichever is longer, and starts as one kernel. A group that reduces rows in a cache
 //! goes over each row several times, in *phases*: a phase begins where something needs the result of a reduction. Each phase
-//! takes as long as its own arithmetic or traffic, and reads what phases before it have read from the innermost cache.
+//! takes as long as its own arithmetic or traffic. Where the speed of the innermost cache is known, all loads and stores of a
+//! phase pass through it, those of an array at several places and of what phases before it have read included.
 
 use meshwork_ir::hash::HashMap;
 use meshwork_ir::op::{BinaryOp, MovementOp, UnaryOp};
@@ -25,8 +26,8 @@ struct Phase {
     arithmetic: f64,
     /// Bytes that pass through memory.
     traffic: f64,
-    /// Bytes that a phase before has read.
-    cached: f64,
+    /// Bytes of all loads and stores.
+    loaded: f64,
     /// Elements of functions that take registers, together, and of the largest.
     functions: (f64, f64),
 }
@@ -35,7 +36,7 @@ struct Phase {
 #[derive(Clone, Copy, Default)]
 struct Share {
     phase: usize,
-    cached: f64,
+    loaded: f64,
     /// Elements, if it is a function that takes registers.
     function: f64,
 }
@@ -63,19 +64,19 @@ pub(super) fn set_times(module: &Module, ops: &mut [PlannedOp], machine: &Machin
         let g = loops.group[i];
         let operands = module.op(ops[i].op).operands();
         let phase = operands.iter().map(|&v| loops.phase_after(g, v, &shares)).max().unwrap_or(0);
-        let Touched { traffic, cached, again } = loops.touched(i, &ops[i], phase, &shares, &mut seen);
+        let Touched { traffic, loaded, again } = loops.touched(i, &ops[i], phase, &shares, &mut seen);
         ops[i].traffic = traffic;
         ops[i].seconds = arithmetic_seconds(module, &ops[i], machine);
         for (other, share) in again {
             ops[i].seconds += arithmetic_seconds(module, &ops[other], machine) * share;
         }
         let function = if takes_registers(module.op(ops[i].op).kind()) { elements(module, ops[i].op) } else { 0.0 };
-        shares[i] = Share { phase, cached: cached as f64, function };
+        shares[i] = Share { phase, loaded: loaded as f64, function };
         let of_group = &mut phases[g];
         of_group.resize(of_group.len().max(phase + 1), Phase::default());
         let total = &mut of_group[phase];
         total.traffic += traffic as f64;
-        total.cached += cached as f64;
+        total.loaded += loaded as f64;
         total.functions = (total.functions.0 + function, total.functions.1.max(function));
     }
     // What functions take is known when it is known how many they are.
@@ -114,15 +115,22 @@ fn seconds_of(op: &PlannedOp, share: Share, phases: &[Phase], fixed: Fixed, mach
     }
     let sharing = if machine.host.is_some() { devices } else { 1 };
     let by_byte = if traffic > 0.0 { machine.device.shared_memory_seconds(traffic, sharing) / traffic } else { 0.0 };
-    let memory = |traffic: f64, cached: f64| traffic * by_byte + machine.device.cached_seconds(cached);
-    let longer = |phase: &Phase| phase.arithmetic.max(memory(phase.traffic, phase.cached));
+    let memory = |bytes: f64| bytes * by_byte;
+    let loads = |bytes: f64| machine.device.loaded_seconds(bytes);
+    let longer = |phase: &Phase| phase.arithmetic.max(memory(phase.traffic)).max(loads(phase.loaded));
     let alone: f64 = phases.iter().map(longer).sum();
     if alone <= 0.0 {
         return 0.0;
     }
     let phase = &phases[share.phase];
-    let by_memory = memory(phase.traffic, phase.cached);
-    let own = if phase.arithmetic >= by_memory { op.seconds } else { memory(op.traffic as f64, share.cached) };
+    let (by_memory, by_loads) = (memory(phase.traffic), loads(phase.loaded));
+    let own = if phase.arithmetic >= by_memory.max(by_loads) {
+        op.seconds
+    } else if by_memory >= by_loads {
+        memory(op.traffic as f64)
+    } else {
+        loads(share.loaded)
+    };
     let (own, fixed) = match fixed {
         Fixed::Leads(fixed) => (own + fixed, fixed),
         Fixed::Follows(fixed) => (own, fixed),
@@ -136,12 +144,24 @@ fn seconds_of(op: &PlannedOp, share: Share, phases: &[Phase], fixed: Fixed, mach
     }
 }
 
+/// How much of an array is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reads {
+    Whole,
+    Part,
+}
+
+/// Whether an operation picks a part of its operand.
+fn picks(kind: OpKind) -> bool {
+    matches!(kind, OpKind::Movement(MovementOp::Slice | MovementOp::DynamicSlice))
+}
+
 /// What an operation touches as a part of its loop.
 struct Touched {
     /// Bytes through memory.
     traffic: i64,
-    /// Bytes that a phase before has read or made.
-    cached: i64,
+    /// Bytes of loads and stores, wherever they are.
+    loaded: i64,
     /// What it makes again for itself, and the share of its elements.
     again: Vec<(usize, f64)>,
 }
@@ -180,13 +200,15 @@ impl<'a> Loops<'a> {
     }
 
     /// What is read to have `v`, and what is made again for it.
-    fn sources(&self, v: ValueId, values: &mut Vec<ValueId>, again: &mut Vec<usize>) {
+    fn sources(&self, v: ValueId, reads: Reads, values: &mut Vec<(ValueId, Reads)>, again: &mut Vec<usize>) {
         match self.made_by(v).filter(|&from| self.is_made_again(from)) {
-            None => values.push(v),
+            None => values.push((v, reads)),
             Some(from) if self.parts[from] == Part::Free || again.contains(&from) => {}
             Some(from) => {
                 again.push(from);
-                self.module.op(self.ids[from]).operands().iter().for_each(|&v| self.sources(v, values, again));
+                let data = self.module.op(self.ids[from]);
+                let reads = if picks(data.kind()) { Reads::Part } else { reads };
+                data.operands().iter().for_each(|&v| self.sources(v, reads, values, again));
             }
         }
     }
@@ -203,13 +225,12 @@ impl<'a> Loops<'a> {
         let (module, g) = (self.module, self.group[i]);
         let data = module.op(op.op);
         let results = || data.results().iter().map(|&v| type_bytes(module.ty(v))).sum::<i64>();
-        let mut out = Touched { traffic: 0, cached: 0, again: vec![] };
+        let mut out = Touched { traffic: 0, loaded: 0, again: vec![] };
         match self.parts[i] {
             Part::Alone => out.traffic = touched(module, op.op),
             Part::Renames | Part::Free if g == i => {}
             Part::Inside if g == i && op.traffic == 0 => {}
             _ => {
-                let picks = matches!(data.kind(), OpKind::Movement(MovementOp::Slice | MovementOp::DynamicSlice));
                 // An update is written in place: the rest of the array is not touched.
                 let (written, reads) = match (data.kind(), data.operands()) {
                     (OpKind::Movement(MovementOp::DynamicUpdateSlice), [_, update, ..]) => {
@@ -218,21 +239,23 @@ impl<'a> Loops<'a> {
                     (_, all) => (results(), all),
                 };
                 out.traffic = if g == i { written } else { 0 };
+                out.loaded = out.traffic;
                 let (mut values, mut again) = (vec![], vec![]);
-                reads.iter().for_each(|&v| self.sources(v, &mut values, &mut again));
+                let own = if picks(data.kind()) { Reads::Part } else { Reads::Whole };
+                reads.iter().for_each(|&v| self.sources(v, own, &mut values, &mut again));
                 let share = |other: &usize| {
                     let (own, all) = (elements(module, op.op), elements(module, self.ids[*other]));
                     (*other, (own / all.max(1.0)).min(1.0))
                 };
                 out.again = again.iter().map(share).collect();
-                for v in values {
+                for (v, reads) in values {
                     let from = self.made_by(v);
                     // A row is reduced in the loop that makes it.
                     let takes_part = |from: usize| {
                         self.rows == Rows::InCache && self.parts[from] == Part::Inside && reduces_rows(module, op.op)
                     };
                     let all = type_bytes(module.ty(v));
-                    let bytes = if picks { all.min(results()) } else { all };
+                    let bytes = if reads == Reads::Part { all.min(results()) } else { all };
                     let before = match from {
                         Some(from) if self.group[from] == g && self.parts[from] != Part::Inside => Some(phase),
                         Some(from) if self.group[from] == g => Some(shares[from].phase),
@@ -240,10 +263,12 @@ impl<'a> Loops<'a> {
                         _ => None,
                     };
                     let last = seen.insert((g, v), phase).or(before);
-                    match last {
-                        None => out.traffic += bytes,
-                        Some(last) if last < phase => out.cached += bytes,
-                        Some(_) => {}
+                    // Elements at another place are loaded once more.
+                    if last.is_none_or(|last| last < phase) || (reads == Reads::Part && before.is_none()) {
+                        out.loaded += bytes;
+                    }
+                    if last.is_none() {
+                        out.traffic += bytes;
                     }
                 }
             }
