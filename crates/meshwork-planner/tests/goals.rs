@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{machine, mlp, programs, random_mesh, random_program};
+use common::{machine, mlp, programs, random_block, random_mesh, random_program};
 use meshwork_ir::op::SdyOp;
 use meshwork_ir::{Attr, Module, Walk};
 use meshwork_mesh::{AxisRef, Mesh, P};
@@ -119,4 +119,23 @@ fn every_annotation_has_a_reason_and_changes_the_plan() {
     }
     println!("{count} reasons");
     assert!(count > 10);
+}
+
+/// No plan of all is faster than the bound on any plan.
+#[test]
+fn no_plan_of_all_is_below_the_bound() {
+    let machines = [machine(), Machine::default(), Machine::named("h100").expect("it is known")];
+    let (mut closest, mut sum, mut count) = (0.0_f64, 0.0, 0.0);
+    for seed in 0..programs(12) {
+        let machine = &machines[seed as usize % machines.len()];
+        for module in [random_block(seed), random_program(seed)] {
+            let planner = Planner::new(&module, machine).mesh(random_mesh(seed / 3)).evaluations(usize::MAX);
+            let all = planner.exhaustive_up_to(1 << 20).search().expect("all");
+            let share = all.bound() / all.best().verdict().seconds;
+            assert!(share <= 1.0 + 1e-9, "program {seed}: {} of {}", all.bound(), all.best().verdict().seconds);
+            (closest, sum, count) = (closest.max(share), sum + share, count + 1.0);
+        }
+    }
+    println!("the bound is {:.0}% of the best plan in the mean, {:.0}% at most", 100.0 * sum / count, 100.0 * closest);
+    assert!(closest > 0.5);
 }

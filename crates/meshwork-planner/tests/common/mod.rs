@@ -1,4 +1,5 @@
 //! Small programs, and the machine that they are planned for.
+#![allow(dead_code, reason = "each test file uses some")]
 
 use meshwork_ir::{Module, text};
 use meshwork_mesh::Mesh;
@@ -73,6 +74,36 @@ pub fn random_program(seed: u64) -> Module {
     parse(&format!(
         "func.func @main({}) -> tensor<{rows}x{columns}xf32> {{\n{body}return {last} : tensor<{rows}x{columns}xf32>\n}}",
         arguments.join(", ")
+    ))
+}
+
+/// Two arguments and some of products, functions, sums of rows that rows are divided by, and sums with what was before: what
+/// several loops read.
+pub fn random_block(seed: u64) -> Module {
+    let mut numbers = Numbers(seed.wrapping_mul(0xd134_2543_de82_ef95) | 1);
+    let n = numbers.extent();
+    let (ty, row) = (format!("tensor<{n}x{n}xf32>"), format!("tensor<{n}xf32>"));
+    let mut body = "%zero = stablehlo.constant dense<0.0> : tensor<f32>\n".to_string();
+    let mut values = vec!["%a0".to_string(), "%a1".to_string()];
+    for step in 0..5 {
+        let (last, other) = (values[values.len() - 1].clone(), values[numbers.below(values.len())].clone());
+        let next = format!("%v{step}");
+        body += &match numbers.below(5) {
+            0 => format!("{next} = stablehlo.dot_general {last}, {other}, contracting_dims = [1] x [0] : ({ty}, {ty}) -> {ty}\n"),
+            1 => format!("{next} = stablehlo.exponential {last} : {ty}\n"),
+            2 => format!("{next} = stablehlo.multiply {last}, {other} : {ty}\n"),
+            3 => format!("{next} = stablehlo.transpose {last}, dims = [1, 0] : ({ty}) -> {ty}\n"),
+            _ => format!(
+                "%s{step} = stablehlo.reduce({last} init: %zero) applies stablehlo.add across dimensions = [1] : ({ty}, tensor<f32>) -> {row}
+                 %b{step} = stablehlo.broadcast_in_dim %s{step}, dims = [0] : ({row}) -> {ty}
+                 {next} = stablehlo.divide {last}, %b{step} : {ty}\n"
+            ),
+        };
+        values.push(next);
+    }
+    let (first, last) = (&values[2 + numbers.below(values.len() - 2)], &values[values.len() - 1]);
+    parse(&format!(
+        "func.func @main(%a0: {ty}, %a1: {ty}) -> ({ty}, {ty}) {{\n{body}return {first}, {last} : {ty}, {ty}\n}}"
     ))
 }
 
