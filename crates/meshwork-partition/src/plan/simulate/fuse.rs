@@ -147,6 +147,7 @@ const STORE_AND_LOAD: u32 = 10;
 fn is_cheap(module: &Module, op: OpId) -> bool {
     let mut cost = 0;
     let mut work = vec![op];
+    let mut seen: Vec<ValueId> = vec![];
     while let Some(op) = work.pop() {
         let kind = module.op(op).kind();
         cost += match (part(kind), Class::of(kind)) {
@@ -156,6 +157,10 @@ fn is_cheap(module: &Module, op: OpId) -> bool {
             _ => return false,
         };
         for &v in module.op(op).operands() {
+            if seen.contains(&v) {
+                continue;
+            }
+            seen.push(v);
             match module.def_op(v).map(|from| (from, part(module.op(from).kind()))) {
                 Some((from, Part::Inside | Part::Renames)) => work.push(from),
                 // A number for a row, or for all.
