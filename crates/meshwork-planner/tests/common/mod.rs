@@ -109,7 +109,7 @@ pub fn random_block(seed: u64) -> Module {
 
 /// Four devices along one axis or two.
 pub fn random_mesh(seed: u64) -> Mesh {
-    if seed % 2 == 0 { Mesh::linear("x", 4) } else { Mesh::grid(("x", 2), ("y", 2)) }.expect("a mesh")
+    if seed.is_multiple_of(2) { Mesh::linear("x", 4) } else { Mesh::grid(("x", 2), ("y", 2)) }.expect("a mesh")
 }
 
 /// How many random programs to try: `sample`, or as many as `MESHWORK_PLANNER_PROGRAMS` says.
