@@ -1,5 +1,5 @@
-//! Programs that were written down before the model was last changed and not looked at while it was: how the model does on
-//! these says more than how it does on the others.
+//! Programs that were written down before the model was changed for the neighbours, and run after that: how the model did on
+//! these the first time says more than how it does on the others.
 
 use meshwork::prelude::*;
 
