@@ -28,7 +28,7 @@ const HELP: &str = "usage: meshwork-bench NAME
   kernels [NAME]       fused kernels on one thread
   compile FILE ...     the stages of compiling FILE, as JSON: [--repeat N] [--mesh AXIS=SIZE,...]
   planned FILE         a program as annotated and as planned, in turn: [--machine FILE] [--search SECONDS] [--rounds N]
-  predict MACHINE      predicted and measured times of 20 programs on 1 to 8 devices: [--time MS]
+  predict MACHINE      predicted and measured times of 42 programs on 1 to 8 devices: [--time MS] [--only NAME] [--detail]
   published            predicted step times compared with published tables: [--vtrain FOLDER] [--rows]
   processes NAME       collectives compared with raw MPI calls, heat1d, heat2d; under mpirun (needs feature mpi)
   serve                programs for bench/engine/run.py, by commands on standard input

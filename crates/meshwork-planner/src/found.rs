@@ -62,7 +62,8 @@ impl Found {
         self.model_gap
     }
 
-    /// A lower bound in seconds for every plan on this number of devices: products, shared evenly, and nothing else.
+    /// A lower bound in seconds for every plan on this number of devices: products and what loops over elements read and write,
+    /// shared evenly, without collectives.
     pub fn bound(&self) -> f64 {
         self.bound
     }

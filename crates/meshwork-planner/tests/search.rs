@@ -1,89 +1,22 @@
 //! The search against all assignments, memory limits, constraints and what comes out.
 
+mod common;
+
+use common::{machine, mlp, parse, programs, random_mesh, random_program};
 use meshwork_ir::{Module, text};
 use meshwork_mesh::{Mesh, P};
-use meshwork_partition::{CompileOptions, Contract, Lock, Machine, compile};
+use meshwork_partition::{CompileOptions, Contract, Lock, compile};
 use meshwork_planner::{Case, Planner, PlannerError, scale_batch, what_if};
-
-fn machine() -> Machine {
-    "* 1 50\ndevice=100,1000".parse().expect("a machine")
-}
-
-fn parse(program: &str) -> Module {
-    text::parse(program).unwrap_or_else(|e| panic!("{e}\n{program}"))
-}
-
-/// x [rows, a] times w1 [a, b], tanh, times w2 [b, a], with these names.
-fn mlp(rows: i64, a: i64, b: i64) -> Module {
-    parse(&format!(
-        r#"func.func @main(%x: tensor<{rows}x{a}xf32> loc("x"), %w1: tensor<{a}x{b}xf32> loc("layer/w1"), %w2: tensor<{b}x{a}xf32> loc("layer/w2")) -> tensor<{rows}x{a}xf32> {{
-          %0 = stablehlo.dot_general %x, %w1, contracting_dims = [1] x [0] : (tensor<{rows}x{a}xf32>, tensor<{a}x{b}xf32>) -> tensor<{rows}x{b}xf32>
-          %1 = stablehlo.tanh %0 : tensor<{rows}x{b}xf32>
-          %2 = stablehlo.dot_general %1, %w2, contracting_dims = [1] x [0] : (tensor<{rows}x{b}xf32>, tensor<{b}x{a}xf32>) -> tensor<{rows}x{a}xf32>
-          return %2 : tensor<{rows}x{a}xf32>
-        }}"#
-    ))
-}
-
-/// Numbers from a seed, the same everywhere.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (self.0 >> 33) as usize % n
-    }
-
-    fn extent(&mut self) -> i64 {
-        [48, 64, 96, 128, 256, 1024][self.below(6)]
-    }
-}
-
-/// A chain of products, functions of elements, transposes and sums, of two or three arguments.
-fn random_program(seed: u64) -> Module {
-    let mut numbers = Numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-    let (mut rows, mut columns) = (numbers.extent(), numbers.extent());
-    let mut arguments = vec![format!("%a0: tensor<{rows}x{columns}xf32>")];
-    let mut body = String::new();
-    let mut last = "%a0".to_string();
-    for step in 0..4 {
-        let ty = format!("tensor<{rows}x{columns}xf32>");
-        let next = format!("%v{step}");
-        match numbers.below(5) {
-            0 | 1 if arguments.len() < 3 => {
-                let (n, weight) = (numbers.extent(), format!("%a{}", arguments.len()));
-                arguments.push(format!("{weight}: tensor<{columns}x{n}xf32>"));
-                body += &format!(
-                    "{next} = stablehlo.dot_general {last}, {weight}, contracting_dims = [1] x [0] : ({ty}, tensor<{columns}x{n}xf32>) -> tensor<{rows}x{n}xf32>\n"
-                );
-                columns = n;
-            }
-            2 => {
-                body += &format!(
-                    "{next} = stablehlo.transpose {last}, dims = [1, 0] : ({ty}) -> tensor<{columns}x{rows}xf32>\n"
-                );
-                (rows, columns) = (columns, rows);
-            }
-            3 => body += &format!("{next} = stablehlo.tanh {last} : {ty}\n"),
-            _ => body += &format!("{next} = stablehlo.add {last}, {last} : {ty}\n"),
-        }
-        last = next;
-    }
-    parse(&format!(
-        "func.func @main({}) -> tensor<{rows}x{columns}xf32> {{\n{body}return {last} : tensor<{rows}x{columns}xf32>\n}}",
-        arguments.join(", ")
-    ))
-}
 
 /// `MESHWORK_PLANNER_PROGRAMS=200` tries as many as the goals ask for.
 #[test]
 fn the_search_is_as_good_as_trying_everything() {
-    let count = std::env::var("MESHWORK_PLANNER_PROGRAMS").ok().and_then(|n| n.parse().ok()).unwrap_or(12);
+    let count = programs(12);
     let machine = machine();
     let (mut within, mut worst) = (0, 0.0_f64);
     for seed in 0..count {
         let module = random_program(seed);
-        let mesh = if seed % 2 == 0 { Mesh::linear("x", 4) } else { Mesh::grid(("x", 2), ("y", 2)) }.expect("a mesh");
+        let mesh = random_mesh(seed);
         let planner = || Planner::new(&module, &machine).mesh(mesh.clone());
         let all = planner().exhaustive_up_to(1 << 20).evaluations(usize::MAX).search().expect("all");
         let some = planner().exhaustive_up_to(0).evaluations(2000).search().expect("some");

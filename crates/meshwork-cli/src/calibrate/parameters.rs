@@ -6,8 +6,15 @@ use meshwork_partition::plan::{Class, CollectiveRate, Curve, Device, Host, KINDS
 /// Sizes at which the speed of memory is fitted.
 const CACHES: [f64; 5] = [32.0 * 1024.0, 512.0 * 1024.0, 4.0 * 1048576.0, 16.0 * 1048576.0, 32.0 * 1048576.0];
 /// Classes with a rate and a fixed time of their own.
-const CLASSES: [Class; 6] =
-    [Class::Product, Class::Convolution, Class::Elementwise, Class::Function, Class::Reduction, Class::Movement];
+const CLASSES: [Class; 7] = [
+    Class::Product,
+    Class::Convolution,
+    Class::Elementwise,
+    Class::Function,
+    Class::Reduction,
+    Class::Columns,
+    Class::Movement,
+];
 
 /// All of them, with where to start and within which bounds.
 pub fn parameters() -> Vec<Parameter> {
@@ -28,6 +35,7 @@ pub fn parameters() -> Vec<Parameter> {
     for name in FUNCTIONS {
         add(format!("element-wise operations of {name}"), 10.0, 0.5, 5000.0);
     }
+    add("share by which many functions slow each other".into(), 0.5, 0.01, 10.0);
     for kind in KINDS {
         add(format!("microseconds of {kind}"), 2.0, 0.05, 200.0);
         add(format!("GB/s of operands of {kind}"), 10.0, 0.1, 5000.0);
@@ -44,6 +52,7 @@ pub fn machine(values: &[f64], threads: usize) -> Machine {
     let caches = CACHES.map(|size| (size, next()));
     let rates = CLASSES.map(|class| (class, next(), next()));
     let functions = FUNCTIONS.map(|name| (name.to_string(), next()));
+    let crowding = next();
     let collectives =
         KINDS.map(|kind| (kind.to_string(), CollectiveRate { microseconds: next(), read: next(), write: next() }));
     // The peak is that of products; everything else is a share of it.
@@ -51,6 +60,7 @@ pub fn machine(values: &[f64], threads: usize) -> Machine {
     let mut device = Device::new(peak * 1e-3, speed);
     device.caches = caches.into();
     device.functions = functions.into();
+    device.crowding = crowding;
     let curve = |rate: f64, microseconds: f64| Curve { efficiency: rate / peak, half_flops: 0.0, microseconds };
     device.curves = rates.iter().map(|&(class, rate, us)| (class, curve(rate, us))).collect();
     device.curves.push((Class::Other, curve(rates[3].1, rates[3].2)));

@@ -149,10 +149,17 @@ pub fn cases(devices: &[i64]) -> Vec<Case> {
             }
         }
         if d == 1 {
-            for name in FUNCTIONS {
+            // Alone, and several in one loop.
+            for (name, count) in FUNCTIONS.into_iter().flat_map(|name| [(name, 1), (name, 4)]) {
                 for columns in [256, 4096] {
                     let chained = |_: usize, last: &str, ty: &str| repeated(name, last, ty);
-                    case(name, (64, columns), chain(d, (64, columns), 4, chained));
+                    case(name, (64, columns), chain(d, (64, columns), count, chained));
+                }
+            }
+            for bits in [14, 16, 18, 20, 22] {
+                for columns in [64, 512] {
+                    let (shape, n) = (((1 << bits) / columns, columns), columns.to_string());
+                    case("columns", shape, program(d, shape, &sum("0", shape, &n), &n, "{}"));
                 }
             }
         }

@@ -6,7 +6,7 @@
 
 use meshwork_ir::hash::HashMap;
 use meshwork_ir::op::MovementOp;
-use meshwork_ir::{Module, OpId, OpKind, Use, ValueId, ValueMap};
+use meshwork_ir::{BlockId, Module, OpId, OpKind, Use, ValueId, ValueMap};
 
 use super::gathers::ancestor_in;
 use super::{Collective, CollectiveKind, Peers};
@@ -33,8 +33,14 @@ pub fn repeat_gathers(module: &mut Module, collectives: &mut Vec<Collective>, ro
         }
         found.sort_by_key(|(bytes, v, _)| (std::cmp::Reverse(*bytes), *v));
         let mut freed = 0.0;
+        let mut orders: HashMap<BlockId, Order> = HashMap::default();
         for (bytes, v, chain) in found {
-            if freed < excess && repeat(module, collectives, &by_op, at, v, &chain) {
+            let Some(block) = chain.last().and_then(|&op| module.op(op).parent()) else { continue };
+            if freed >= excess {
+                break;
+            }
+            let order = orders.entry(block).or_insert_with(|| Order::of(module, block));
+            if repeat(module, collectives, &by_op, order, at, v, &chain) {
                 freed += bytes as f64;
             }
         }
@@ -72,33 +78,64 @@ fn gathered(
     }
 }
 
+/// The places of the operations of a block, of which those that are inserted between two others are also told apart.
+///
+/// Numbering the operations anew for every gather takes longer than all the rest where there are thousands of both.
+struct Order {
+    block: BlockId,
+    /// Operations that were there have even numbers, those that are inserted odd ones and a number of their own.
+    places: HashMap<OpId, (usize, usize)>,
+    inserted: usize,
+}
+
+impl Order {
+    fn of(module: &Module, block: BlockId) -> Order {
+        let places = module.ops_in(block).enumerate().map(|(i, op)| (op, (2 * i, 0))).collect();
+        Order { block, places, inserted: 0 }
+    }
+
+    /// The operation of the block that has a use, and its place.
+    fn place(&self, module: &Module, u: &Use) -> Option<((usize, usize), OpId)> {
+        let op = ancestor_in(module, u.op, self.block)?;
+        Some((*self.places.get(&op)?, op))
+    }
+
+    /// Notes that `op` was inserted right before `anchor`.
+    fn insert(&mut self, op: OpId, (anchor, number): (usize, usize)) {
+        self.inserted += 1;
+        // Before one that was inserted itself there is room only by its number: those come later than all that are there.
+        let place = if number == 0 { (anchor.saturating_sub(1), self.inserted) } else { (anchor, number) };
+        self.places.insert(op, place);
+    }
+}
+
 /// Recomputes `v` by `chain` for its uses behind `peak`. `false` if there are none, or if the peak itself uses it.
 fn repeat(
     module: &mut Module,
     collectives: &mut Vec<Collective>,
     by_op: &HashMap<OpId, usize>,
+    order: &mut Order,
     peak: OpId,
     v: ValueId,
     chain: &[OpId],
 ) -> bool {
-    let Some(block) = chain.last().and_then(|&op| module.op(op).parent()) else { return false };
-    let Some(peak) = ancestor_in(module, peak, block) else { return false };
-    let order: HashMap<OpId, usize> = module.ops_in(block).enumerate().map(|(i, op)| (op, i)).collect();
-    let place = |module: &Module, u: &Use| ancestor_in(module, u.op, block).and_then(|op| order.get(&op).copied());
-    let places: Vec<usize> = module.value(v).uses().iter().filter_map(|u| place(module, u)).collect();
-    let here = order[&peak];
-    let (before, first) = (places.iter().any(|&p| p < here), places.iter().copied().filter(|&p| p > here).min());
-    let Some(first) = first.filter(|_| !places.contains(&here)) else { return false };
+    let Some(peak) = ancestor_in(module, peak, order.block) else { return false };
+    let places: Vec<((usize, usize), OpId)> =
+        module.value(v).uses().iter().filter_map(|u| order.place(module, u)).collect();
+    let Some(&here) = order.places.get(&peak) else { return false };
+    let before = places.iter().any(|(p, _)| *p < here);
+    let first = places.iter().filter(|(p, _)| *p > here).min().copied();
+    let Some((first, anchor)) = first.filter(|_| places.iter().all(|(p, _)| *p != here)) else { return false };
     // What nothing used so far could be gathered later instead; it would be alive all the same in the plans made here.
-    if !before && order.get(&chain[0]).is_some_and(|&p| p + 1 == first) {
+    if !before && module.next_op(chain[0]) == Some(anchor) {
         return false;
     }
-    let Some(anchor) = module.ops_in(block).nth(first) else { return false };
     let mut map = ValueMap::default();
     let mut made = v;
     for &op in chain {
         let copy = module.clone_op(op, &mut map);
         module.insert_before(anchor, copy);
+        order.insert(copy, first);
         made = module.result(copy);
         map.insert(module.result(op), made);
         if let Some(&i) = by_op.get(&op) {
@@ -110,6 +147,6 @@ fn repeat(
             collectives.push(again);
         }
     }
-    module.replace_uses_if(v, made, |module, u| place(module, &u).is_some_and(|p| p >= first));
+    module.replace_uses_if(v, made, |module, u| order.place(module, &u).is_some_and(|(p, _)| p >= first));
     true
 }

@@ -18,6 +18,9 @@ pub enum Class {
     Function,
     /// Reductions and windows.
     Reduction,
+    /// Reductions of other dimensions than the last, which add row to row. Without figures of their own they have those of
+    /// reductions.
+    Columns,
     /// Moving data.
     Movement,
     /// Everything else: sorting, transforms, factorizations.
@@ -26,12 +29,13 @@ pub enum Class {
 
 impl Class {
     /// All of them.
-    pub const ALL: [Class; 7] = [
+    pub const ALL: [Class; 8] = [
         Class::Product,
         Class::Convolution,
         Class::Elementwise,
         Class::Function,
         Class::Reduction,
+        Class::Columns,
         Class::Movement,
         Class::Other,
     ];
@@ -49,6 +53,7 @@ impl Class {
             Class::Elementwise => "elementwise",
             Class::Function => "function",
             Class::Reduction => "reduction",
+            Class::Columns => "columns",
             Class::Movement => "movement",
             Class::Other => "other",
         }
@@ -114,6 +119,9 @@ pub struct Device {
     pub curves: Vec<(Class, Curve)>,
     /// Functions of single elements by their names, and as how many element-wise operations they count.
     pub functions: Vec<(String, f64)>,
+    /// How much longer functions take in a loop that has many: their numbers do not fit into registers together. The share that
+    /// is added where they are very many; two take half of it.
+    pub crowding: f64,
     /// Bytes that an operation touches, ascending, and 10⁹ bytes per second at which it does so: caches. Between two
     /// sizes the speed changes with the logarithm; beyond the last it is that of the memory.
     pub caches: Vec<(f64, f64)>,
@@ -138,6 +146,7 @@ impl Device {
             peaks: vec![],
             curves: vec![],
             functions: vec![],
+            crowding: 0.0,
             caches: vec![],
             capacity: None,
         }
@@ -169,7 +178,11 @@ impl Device {
     /// How operations of `class` come up to the peak.
     pub fn curve(&self, class: Class) -> Curve {
         let of = |class: Class| self.curves.iter().find(|(c, _)| *c == class).map(|&(_, curve)| curve);
-        let alike = if class == Class::Convolution { of(Class::Product) } else { None };
+        let alike = match class {
+            Class::Convolution => of(Class::Product),
+            Class::Columns => of(Class::Reduction),
+            _ => None,
+        };
         of(class).or(alike).unwrap_or_default()
     }
 
@@ -197,6 +210,16 @@ impl Device {
     pub fn function_seconds(&self, name: &str, elem: ElementType, elements: f64) -> Option<f64> {
         let &(_, weight) = self.functions.iter().find(|(known, _)| known == name)?;
         Some(self.arithmetic_seconds(Class::Elementwise, elem, weight * elements))
+    }
+
+    /// How many times as long each of `count` functions in one loop takes as one alone.
+    pub fn crowded(&self, count: f64) -> f64 {
+        1.0 + self.crowding * (1.0 - 1.0 / count.max(1.0))
+    }
+
+    /// Seconds to load and store `bytes` bytes in the innermost cache.
+    pub fn loaded_seconds(&self, bytes: f64) -> f64 {
+        self.caches.first().map_or(0.0, |&(_, speed)| bytes / (speed * 1e9))
     }
 
     /// Seconds for an operation to read and write `bytes` bytes.

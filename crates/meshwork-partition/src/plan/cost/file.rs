@@ -111,6 +111,9 @@ fn set(machine: &mut Machine, key: &str, value: &str) -> Result<(), String> {
             device.functions.retain(|(known, _)| known != name);
             device.functions.push((name.into(), weight));
         }
+        ("crowding", "") => {
+            [device.crowding] = numbers(value, "a share that is not negative", |n| n >= 0.0)?;
+        }
         ("level", "") => machine.links.levels.push(level(value)?),
         ("host", "") => {
             let wanted = "THREADS,GRAIN_US,RUN_US,GBPS, four positive numbers";
@@ -140,7 +143,7 @@ fn set(machine: &mut Machine, key: &str, value: &str) -> Result<(), String> {
         _ => {
             let classes: Vec<&str> = Class::ALL.iter().map(|c| c.name()).collect();
             return Err(format!(
-                "'{key}' is not a setting: name, device, peak.TYPE, capacity, cache, function.NAME, level, host, collective.KIND, {}",
+                "'{key}' is not a setting: name, device, peak.TYPE, capacity, cache, function.NAME, crowding, level, host, collective.KIND, {}",
                 classes.join(", ")
             ));
         }
@@ -238,6 +241,9 @@ impl fmt::Display for Machine {
         }
         for (name, weight) in &device.functions {
             writeln!(f, "function.{name}={weight}")?;
+        }
+        if device.crowding > 0.0 {
+            writeln!(f, "crowding={}", device.crowding)?;
         }
         if let Some(host) = &self.host {
             let Host { threads, grain_us, run_us, memory_gigabytes_per_second, .. } = host;

@@ -1,26 +1,25 @@
-//! Which operations run as one loop, and how long each takes then.
+//! Which operations run as one loop.
 //!
 //! Compilers fuse arithmetic on elements: a value whose readers all stand in one loop is never in memory. An operation
 //! joins the group of its readers if these are all in one group; reductions, concatenations and updates take their operands
-//! in but end a group (pieces of a concatenation, which may be concatenations, are written in their places where they are computed), unless the machine is a computer whose loops keep a row in its cache: there a reduction of rows joins the
-//! loop that goes over the same rows again, as in a softmax or a norm. What only spreads or makes up numbers is made again by every reader. A group reads each value from outside once and writes
-//! what others read. It takes as long as its arithmetic or its traffic, whichever is longer, and starts as one kernel.
+//! in but end a group, unless the machine is a computer whose loops keep a row in its cache: there a reduction of rows joins the
+//! loop that goes over the same rows again, as in a softmax or a norm. Pieces of a concatenation, which may be concatenations, are
+//! written in their places where they are computed. What only spreads or makes up numbers is made again by
+//! every reader; on a computer so is arithmetic that takes less time than to store its result and load it.
 
-use meshwork_ir::hash::{HashMap, HashSet};
 use meshwork_ir::op::{BodyOp, MovementOp, SourceOp};
-use meshwork_ir::{Def, Module, OpId, OpKind, ValueId};
+use meshwork_ir::{Module, OpId, OpKind, ValueId};
 
-use crate::plan::cause::short_name;
 use crate::plan::cost::{Class, Machine};
 use crate::plan::memory::type_bytes;
-use crate::plan::ops::{PlannedOp, is_halo, touched};
+use crate::plan::ops::PlannedOp;
 
 /// The group of what every reader makes again.
-const MADE_AGAIN: usize = usize::MAX;
+pub(super) const MADE_AGAIN: usize = usize::MAX;
 
 /// How an operation stands to a loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Part {
+pub(super) enum Part {
     /// It is arithmetic on elements, or reads its operand in another order.
     Inside,
     /// It gives its operand another shape.
@@ -53,15 +52,11 @@ fn part(kind: OpKind) -> Part {
     }
 }
 
-/// How `op` stands to a loop. Threads of one computer read halos where they are, so that blocks are not copied to join them.
-fn part_of(module: &Module, op: OpId, rows: Rows) -> Part {
-    let data = module.op(op);
-    let joins_halos = || {
-        let mut sources = data.operands().iter().filter_map(|&v| module.def_op(v));
-        rows == Rows::InCache && sources.any(|source| is_halo(module, source))
-    };
-    match data.kind() {
-        OpKind::Movement(MovementOp::Concatenate) if joins_halos() => Part::Inside,
+/// How `op` stands to a loop. Loops of a computer read what is joined where it is, and write short sums out.
+pub(super) fn part_of(module: &Module, op: OpId, rows: Rows) -> Part {
+    match module.op(op).kind() {
+        OpKind::Movement(MovementOp::Concatenate) if rows == Rows::InCache => Part::Inside,
+        OpKind::Body(BodyOp::Reduce) if rows == Rows::InCache && is_expression(module, op) => Part::Inside,
         kind => part(kind),
     }
 }
@@ -90,106 +85,9 @@ impl Readers {
     }
 }
 
-/// Sets traffic and seconds of every operation that is no collective, on a mesh of `devices` devices.
-pub(super) fn set_times(module: &Module, ops: &mut [PlannedOp], machine: &Machine, devices: i64) {
-    let index: HashMap<OpId, usize> = ops.iter().enumerate().map(|(i, op)| (op.op, i)).collect();
-    let made_by = |v: ValueId| match module.value(v).def() {
-        Def::Result(op, _) => index.get(&op).copied(),
-        Def::Arg(..) => None,
-    };
-    let rows = Rows::of(machine);
-    let parts: Vec<Part> = ops.iter().map(|op| part_of(module, op.op, rows)).collect();
-    let group = groups(module, ops, &parts, &made_by, rows);
-    let free = |i: usize| group[i] == MADE_AGAIN;
-    let placed = pieces_in_place(module, ops, &group, &made_by);
-    let mut read: HashSet<(usize, ValueId)> = HashSet::default();
-    let mut totals: Vec<Total> = vec![Total::default(); ops.len()];
-    for i in 0..ops.len() {
-        if ops[i].collective.is_some() || group[i] == MADE_AGAIN {
-            continue;
-        }
-        let data = module.op(ops[i].op);
-        let results = || data.results().iter().map(|&v| type_bytes(module.ty(v))).sum::<i64>();
-        let traffic = match parts[i] {
-            Part::Alone => touched(module, ops[i].op),
-            Part::Renames | Part::Free if group[i] == i => 0,
-            Part::Inside if group[i] == i && ops[i].traffic == 0 => 0,
-            _ => {
-                let picks = matches!(data.kind(), OpKind::Movement(MovementOp::Slice | MovementOp::DynamicSlice));
-                // An update is written in place: the rest of the array is not touched.
-                let (written, reads) = match (data.kind(), data.operands()) {
-                    (OpKind::Movement(MovementOp::DynamicUpdateSlice), [_, update, ..]) => {
-                        (type_bytes(module.ty(*update)), std::slice::from_ref(update))
-                    }
-                    (_, all) => (results(), all),
-                };
-                let mut traffic = placed[i] + if group[i] == i { written } else { 0 };
-                for &v in reads {
-                    // A row is reduced in the loop that makes it.
-                    let takes_part = |from: usize| {
-                        rows == Rows::InCache && parts[from] == Part::Inside && reduces_rows(module, ops[i].op)
-                    };
-                    let inside =
-                        made_by(v).is_some_and(|from| group[from] == group[i] || free(from) || takes_part(from));
-                    if !inside && read.insert((group[i], v)) {
-                        let all = type_bytes(module.ty(v));
-                        traffic += if picks { all.min(results()) } else { all };
-                    }
-                }
-                traffic
-            }
-        };
-        ops[i].traffic = traffic;
-        let class = Class::of(data.kind());
-        let first = data.operands().first().or(data.results().first());
-        let elem = first.and_then(|&v| module.ty(v).as_tensor()).map_or(meshwork_ir::ElementType::F32, |t| t.elem);
-        // Elements that change their places one by one take time in caches, too.
-        let moves = matches!(data.kind(), OpKind::Movement(MovementOp::Transpose | MovementOp::Gather)) && traffic > 0;
-        let moved = if moves { results() as f64 / elem.storage_bytes().max(1) as f64 } else { 0.0 };
-        let listed = match data.kind() {
-            OpKind::Unary(_) | OpKind::Binary(_) if !machine.device.functions.is_empty() => {
-                machine.device.function_seconds(&short_name(data.name()), elem, ops[i].flops)
-            }
-            _ => None,
-        };
-        let by_class = || machine.device.arithmetic_seconds(class, elem, ops[i].flops + moved);
-        ops[i].seconds = listed.unwrap_or_else(by_class);
-        let total = &mut totals[group[i]];
-        total.arithmetic += ops[i].seconds;
-        total.traffic += traffic as f64;
-    }
-    for i in 0..ops.len() {
-        if ops[i].collective.is_some() || group[i] == MADE_AGAIN {
-            continue;
-        }
-        let Total { arithmetic, traffic } = totals[group[i]];
-        // The thread that starts the loops of a computer computes numbers by itself.
-        if machine.host.is_some() && traffic <= NUMBERS {
-            ops[i].seconds = 0.0;
-            continue;
-        }
-        let sharing = if machine.host.is_some() { devices } else { 1 };
-        let memory = machine.device.shared_memory_seconds(traffic, sharing);
-        let alone = arithmetic.max(memory);
-        if alone <= 0.0 {
-            ops[i].seconds = 0.0;
-            continue;
-        }
-        let share = if arithmetic >= memory { ops[i].seconds / arithmetic } else { ops[i].traffic as f64 / traffic };
-        let fixed = machine.device.curve(Class::of(module.op(ops[group[i]].op).kind())).microseconds * 1e-6;
-        let own = alone * share + if group[i] == i { fixed } else { 0.0 };
-        ops[i].seconds = match &machine.host {
-            None => own,
-            Some(host) => {
-                let uncached = machine.device.caches.last().is_none_or(|&(size, _)| traffic * devices as f64 > size);
-                own * host.seconds(alone + fixed, if uncached { traffic } else { 0.0 }, devices) / (alone + fixed)
-            }
-        };
-    }
-}
-
-/// Bytes of concatenations that each operation writes where it computes them: less than none for those that are left with less to write.
-fn pieces_in_place(
+/// Bytes of concatenations that each operation writes where it computes them: less than none for those that are left with less to
+/// write.
+pub(super) fn pieces_in_place(
     module: &Module,
     ops: &[PlannedOp],
     group: &[usize],
@@ -219,41 +117,98 @@ fn pieces_in_place(
 
 /// Whether loops go over the rows of an array several times while they are in a cache.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Rows {
+pub(super) enum Rows {
+    /// They do, as on a computer.
     InCache,
+    /// Each loop reads memory.
     InMemory,
 }
 
 impl Rows {
-    fn of(machine: &Machine) -> Rows {
+    /// What loops of `machine` do.
+    pub(super) fn of(machine: &Machine) -> Rows {
         if machine.host.is_some() { Rows::InCache } else { Rows::InMemory }
     }
 }
 
-/// Bytes that a few numbers take at most.
-const NUMBERS: f64 = 64.0;
 /// The longest row that stays in a cache.
 const ROW_BYTES: i64 = 1 << 18;
 
+/// The extent of the rows that `op` reduces, if they are the last dimensions of its operands, and the bytes of an element.
+fn reduced_row(module: &Module, op: OpId) -> Option<(i64, i64)> {
+    let data = module.op(op);
+    let (gone, &first) = (data.i64s("dimensions")?, data.operands().first()?);
+    let dims = module.ty(first).dims();
+    let kept = dims.len() - gone.len().min(dims.len());
+    let is_row = data.kind() == BodyOp::Reduce && gone.iter().all(|&d| d >= kept as i64);
+    let elem = module.ty(first).elem().map_or(1, |elem| elem.storage_bytes() as i64);
+    is_row.then(|| (dims[kept..].iter().product(), elem))
+}
+
 /// Whether `op` reduces short rows: the last dimensions of its operands.
-fn reduces_rows(module: &Module, op: OpId) -> bool {
+pub(super) fn reduces_rows(module: &Module, op: OpId) -> bool {
+    reduced_row(module, op).is_some_and(|(extent, elem)| extent * elem <= ROW_BYTES)
+}
+
+/// The most elements whose sum a loop of a computer writes out as an expression.
+const EXPRESSION: i64 = 8;
+
+/// Whether `op` reduces so few elements that they are an expression.
+fn is_expression(module: &Module, op: OpId) -> bool {
     let data = module.op(op);
     let (Some(gone), Some(&first)) = (data.i64s("dimensions"), data.operands().first()) else { return false };
     let dims = module.ty(first).dims();
-    let kept = dims.len() - gone.len().min(dims.len());
-    let last = gone.iter().all(|&d| d >= kept as i64);
-    let elem = module.ty(first).elem().map_or(1, |elem| elem.storage_bytes() as i64);
-    data.kind() == BodyOp::Reduce && last && dims[kept..].iter().product::<i64>() * elem <= ROW_BYTES
+    gone.iter().filter_map(|&d| dims.get(d as usize)).product::<i64>() <= EXPRESSION
 }
 
-#[derive(Clone, Copy, Default)]
-struct Total {
-    arithmetic: f64,
-    traffic: f64,
+/// The class of `op`, with reductions told apart by what they reduce.
+pub(super) fn class_of(module: &Module, op: OpId, rows: Rows) -> Class {
+    match module.op(op).kind() {
+        OpKind::Body(BodyOp::Reduce) if rows == Rows::InCache && is_expression(module, op) => Class::Elementwise,
+        OpKind::Body(BodyOp::Reduce) if reduced_row(module, op).is_none() => Class::Columns,
+        kind => Class::of(kind),
+    }
+}
+
+/// What loading an element costs, in additions.
+const LOAD: u32 = 5;
+/// What storing an element and loading it again costs, in additions: the loops of a computer compute again what costs less.
+const STORE_AND_LOAD: u32 = 10;
+
+/// Whether making a result of `op` again costs no more than to store it and load it again.
+fn is_cheap(module: &Module, op: OpId) -> bool {
+    let mut cost = 0;
+    let mut work = vec![op];
+    let mut seen: Vec<ValueId> = vec![];
+    while let Some(op) = work.pop() {
+        let kind = module.op(op).kind();
+        cost += match (part(kind), Class::of(kind)) {
+            (Part::Inside, Class::Elementwise) => 1,
+            (Part::Inside, Class::Movement) if kind != MovementOp::Transpose => 0,
+            (Part::Renames, _) => 0,
+            _ => return false,
+        };
+        for &v in module.op(op).operands() {
+            if seen.contains(&v) {
+                continue;
+            }
+            seen.push(v);
+            match module.def_op(v).map(|from| (from, part(module.op(from).kind()))) {
+                Some((from, Part::Inside | Part::Renames)) => work.push(from),
+                // A number for a row, or for all.
+                Some((_, Part::Free)) => cost += 1,
+                _ => cost += LOAD,
+            }
+        }
+        if cost > STORE_AND_LOAD {
+            return false;
+        }
+    }
+    true
 }
 
 /// The last operation of the loop that each is part of. Marks what products read in any order by a traffic of 0.
-fn groups(
+pub(super) fn groups(
     module: &Module,
     ops: &mut [PlannedOp],
     parts: &[Part],
@@ -272,6 +227,10 @@ fn groups(
             (Part::Ends, Readers::In(g)) if rows == Rows::InCache && reduces_rows(module, ops[i].op) => group[i] = g,
             (Part::Ends, Readers::In(g)) if joins(kind) && joins(module.op(ops[g].op).kind()) => group[i] = g,
             (Part::Free, Readers::Groups) => {
+                group[i] = MADE_AGAIN;
+                ops[i].traffic = 0;
+            }
+            (Part::Inside, Readers::Groups) if rows == Rows::InCache && is_cheap(module, ops[i].op) => {
                 group[i] = MADE_AGAIN;
                 ops[i].traffic = 0;
             }

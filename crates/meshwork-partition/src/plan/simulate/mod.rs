@@ -2,6 +2,7 @@
 
 mod fuse;
 mod schedule;
+mod times;
 
 use meshwork_ir::Module;
 
@@ -67,7 +68,7 @@ pub fn simulate(compiled: &Compiled, machine: &Machine) -> Simulation {
 /// [`simulate`] of a per-device program and its plan.
 pub(crate) fn simulate_program(module: &Module, plan: &Plan, machine: &Machine) -> Simulation {
     let mut ops = list(module, plan, machine);
-    fuse::set_times(module, &mut ops, machine, plan.devices());
+    times::set_times(module, &mut ops, machine, plan.devices());
     let lost: Vec<f64> = plan.collectives.iter().map(|c| machine.lost_beside(c, &plan.mesh)).collect();
     let mut times = schedule::schedule(&mut ops, plan, &lost);
     times.end += machine.host.as_ref().map_or(0.0, |host| host.run_us * 1e-6);

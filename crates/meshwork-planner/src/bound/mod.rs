@@ -1,39 +1,61 @@
 //! A bound on any plan: time that no way to split a program can save.
 
-use meshwork_ir::op::{ContractOp, ControlOp};
+mod loops;
+
+use meshwork_ir::op::{ContractOp, ControlOp, SdyOp};
 use meshwork_ir::transform::hoist::hoist;
 use meshwork_ir::transform::inline::inline_all;
 use meshwork_ir::transform::{cse, dead};
-use meshwork_ir::{Module, OpId, OpKind, ValueId, Walk};
+use meshwork_ir::{Module, OpId, OpKind, Walk};
 use meshwork_partition::Machine;
 use meshwork_partition::plan::{Class, op_flops, trip_count};
 
 /// Seconds that a run takes at least on `devices` devices: devices that share the products evenly compute them at the rate that
-/// products reach, and start each of them; or arguments and results cross their memory once.
+/// products reach, or move their operands and results through memory, and start each of them; beside these run the loops over
+/// elements ([`loops`]), which take at least as long as what they read and write.
 ///
-/// What a loop does not change counts once, as it may be computed before it; so do loops whose number of rounds is not known.
-/// The bound is 0 on a machine whose devices share the threads of a host: what they take together is not known to be shared
-/// evenly.
+/// Arithmetic and traffic of a device are one after the other in the simulated run, so the sum is a bound. Collectives count
+/// nothing. What a loop does not change counts once, as it may be computed before it; so do loops whose number of rounds is not
+/// known. Of branches nothing counts. The bound is 0 on a machine whose devices share the threads of a host: what they take
+/// together is not known to be shared evenly.
 pub fn lower_bound(module: &Module, machine: &Machine, devices: i64) -> f64 {
     if machine.host.is_some() {
         return 0.0;
     }
     let mut module = module.clone();
     inline_all(&mut module);
+    forget_constraints(&mut module);
     cse::eliminate(&mut module);
     hoist(&mut module, |_, _| true);
     cse::eliminate(&mut module);
     dead::remove_dead(&mut module);
-    let Some(func) = module.entry() else { return 0.0 };
+    let Some((func, body)) = module.entry().and_then(|func| Some((func, module.body_of(func, 0)?))) else { return 0.0 };
     let devices = devices.max(1) as f64;
     let seconds = |op: OpId| Some(product_seconds(&module, op, machine, devices)? * rounds(&module, op));
-    let arithmetic: f64 = module.ops_below(func, Walk::PreOrder).into_iter().filter_map(seconds).sum();
-    let memory = if machine.device.caches.is_empty() {
-        border_bytes(&module, func) / (machine.device.memory_gigabytes_per_second * 1e9)
-    } else {
-        0.0
-    };
-    arithmetic.max(memory / devices)
+    let products: f64 = module.ops_below(func, Walk::PreOrder).into_iter().filter_map(seconds).sum();
+    let loops = loops::least(&module, body);
+    let start = [Class::Elementwise, Class::Function, Class::Reduction, Class::Columns, Class::Movement, Class::Other];
+    let start =
+        start.map(|class| machine.device.curve(class).microseconds * 1e-6).into_iter().fold(f64::INFINITY, f64::min);
+    products + loops.started * start + loops.bytes / devices / fastest(machine)
+}
+
+/// Bytes per second that no operation exceeds.
+fn fastest(machine: &Machine) -> f64 {
+    let device = &machine.device;
+    device.caches.iter().map(|&(_, speed)| speed).fold(device.memory_gigabytes_per_second, f64::max) * 1e9
+}
+
+/// Takes out the constraints: they compute nothing.
+fn forget_constraints(module: &mut Module) {
+    let Some(func) = module.entry() else { return };
+    for op in module.ops_below(func, Walk::PreOrder) {
+        if module.op(op).kind() == SdyOp::ShardingConstraint {
+            let (from, to) = (module.result(op), module.op(op).operands()[0]);
+            module.replace_all_uses(from, to);
+            module.erase(op);
+        }
+    }
 }
 
 /// Seconds of a product whose arithmetic `devices` devices share.
@@ -45,39 +67,50 @@ fn product_seconds(module: &Module, op: OpId, machine: &Machine, devices: f64) -
     let elem = module.ty(*data.operands().first().filter(|_| is_product)?).elem()?;
     let (class, flops) = (Class::of(kind), op_flops(module, op));
     let started = if flops > 0.0 { machine.device.curve(class).microseconds * 1e-6 } else { 0.0 };
-    Some(started + machine.device.arithmetic_seconds(class, elem, flops / devices))
+    let arithmetic = machine.device.arithmetic_seconds(class, elem, flops / devices);
+    Some(started + arithmetic.max(product_bytes(module, op, devices).unwrap_or(0.0) / fastest(machine)))
 }
 
-/// How often `op` runs: the product of the rounds of the loops around it, as far as they are known.
+/// Bytes of operands and result of a product that each of `devices` devices touches at least.
+///
+/// A product of matrices `m x k` and `k x n`, `b` of them, is cut into parts of its four extents, at most `devices` together. With
+/// `c` parts of the stack, the others are at most `devices / c` parts `x`, `y`, `z` of `m`, `k`, `n`, and the three arrays have
+/// `mk/xy + kn/yz + mn/xz` elements in each, at least `3 (mkn)^(2/3) / (xyz)^(2/3)`: the mean of three numbers is not less than the
+/// root of their product. That falls as `c` grows, which is at most `b`.
+fn product_bytes(module: &Module, op: OpId, devices: f64) -> Option<f64> {
+    let data = module.op(op);
+    let (&[left, right], &[result]) = (data.operands(), data.results()) else { return None };
+    if data.kind() != OpKind::Contract(ContractOp::DotGeneral) {
+        return None;
+    }
+    let size =
+        |v| Some((module.ty(v).as_tensor()?.num_elements()? as f64, module.ty(v).elem()?.storage_bytes() as f64));
+    let ((left, left_bytes), (right, right_bytes), (out, out_bytes)) = (size(left)?, size(right)?, size(result)?);
+    let (all, each) = (left * right * out, left_bytes.min(right_bytes).min(out_bytes));
+    // left = b m k, right = b k n, out = b m n, and the arithmetic is b m k n multiplications.
+    let steps = op_flops(module, op) / 2.0;
+    if all <= 0.0 || steps <= 0.0 {
+        return None;
+    }
+    let stack = all / (steps * steps);
+    let parts = stack.clamp(1.0, devices);
+    let inner = (steps / stack).powf(2.0 / 3.0);
+    let cut = 3.0 * inner * stack / parts / (devices / parts).powf(2.0 / 3.0) * each;
+    Some(cut.max((left * left_bytes + right * right_bytes + out * out_bytes) / devices))
+}
+
+/// How often `op` runs: the product of the rounds of the loops around it, as far as they are known; never, if it is in a branch.
 fn rounds(module: &Module, op: OpId) -> f64 {
     let (mut times, mut at) = (1.0, module.parent_op(op));
     while let Some(around) = at {
-        if module.op(around).kind() == OpKind::Control(ControlOp::While) {
-            times *= trip_count(module, around).unwrap_or(1) as f64;
-        }
+        times *= match module.op(around).kind() {
+            OpKind::Control(ControlOp::While) => trip_count(module, around).unwrap_or(1) as f64,
+            OpKind::Control(ControlOp::Case | ControlOp::If) => 0.0,
+            _ => 1.0,
+        };
         at = module.parent_op(around);
     }
     times
-}
-
-/// Bytes of the arguments that are computed with and of the results that are computed.
-fn border_bytes(module: &Module, func: OpId) -> f64 {
-    let Some(body) = module.body_of(func, 0) else { return 0.0 };
-    let bytes = |v: ValueId| {
-        let ty = module.ty(v).as_tensor()?;
-        Some(ty.num_elements()? as f64 * ty.elem.storage_bytes() as f64)
-    };
-    // What only renames or picks elements need not read them all.
-    let is_arithmetic = |op: OpId| {
-        matches!(module.op(op).kind(), OpKind::Unary(_) | OpKind::Binary(_) | OpKind::Mixed(_) | OpKind::Contract(_))
-    };
-    let read =
-        module.block(body).args().iter().filter(|&&v| module.value(v).uses().iter().any(|u| is_arithmetic(u.op)));
-    let mut written = module.returned(body).to_vec();
-    written.sort_unstable();
-    written.dedup();
-    let written = written.into_iter().filter(|&v| module.def_op(v).is_some_and(is_arithmetic));
-    read.copied().chain(written).filter_map(bytes).sum()
 }
 
 #[cfg(test)]
