@@ -80,7 +80,7 @@ fn gathered(
 
 /// The places of the operations of a block, of which those that are inserted between two others are also told apart.
 ///
-/// Numbering the operations anew for every gather takes longer than all the rest where there are thousands of both.
+/// Numbering the operations again for every gather takes longer than all the rest where there are thousands of both.
 struct Order {
     block: BlockId,
     /// Operations that were there have even numbers, those that are inserted odd ones and a number of their own.
