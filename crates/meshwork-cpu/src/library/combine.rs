@@ -165,63 +165,99 @@ unsafe fn fold<T: Copy, O: Binary<T>>(acc: *mut u8, acc_stride: isize, x: *const
     }
 }
 
-/// `acc = acc ∘ x[0] ∘ x[1] ...` for `n` elements at a byte stride, in several lanes: fast, and sums are exact to a
-/// few roundings.
-///
-/// # Safety
-/// All elements named are valid and the two sides do not overlap.
-pub(super) type Line = unsafe fn(acc: *mut u8, x: *const u8, stride: isize, n: usize);
+/// Folds lines of elements into one element each, in several lanes: sums are exact to a few roundings.
+#[derive(Clone, Copy)]
+pub(super) struct Line {
+    /// Of lanes.
+    fold: Fold,
+    size: usize,
+    /// What elements of two bytes are; their lanes are `f32`.
+    half: Option<ElementType>,
+}
 
 /// Lanes of a [`Line`], and the longest stretch that one lane sums by itself.
-const LANES: usize = 16;
+const LANES: usize = 32;
 const STRETCH: usize = 64 * LANES;
 
-/// # Safety
-/// As [`Line`].
-unsafe fn line<T: Copy, E: Lane<T>, O: Binary<T>>(acc: *mut u8, x: *const u8, stride: isize, n: usize) {
-    // SAFETY: the caller's.
-    let read = |i: usize| -> T { E::load(unsafe { x.offset(i as isize * stride).cast::<E::Raw>().read_unaligned() }) };
-    if n == 0 {
-        return;
-    }
-    /// Halves the range down to stretches, so that errors of sums grow with the logarithm.
-    fn range<T: Copy, O: Binary<T>>(read: &impl Fn(usize) -> T, from: usize, n: usize) -> T {
-        if n > STRETCH {
-            let half = (n / 2).next_multiple_of(STRETCH).min(n - 1);
-            return O::apply(range::<T, O>(read, from, half), range::<T, O>(read, from + half, n - half));
+/// Room for lanes of any type.
+type Room = [u64; 2 * LANES];
+
+impl Line {
+    /// `acc = acc ∘ x[0] ∘ x[1] ...` for `n` elements at a byte stride.
+    ///
+    /// # Safety
+    /// All elements named are valid and the two sides do not overlap.
+    pub(super) unsafe fn run(self, acc: *mut u8, x: *const u8, stride: isize, n: usize) {
+        if n == 0 {
+            return;
         }
-        if n < LANES {
-            return (from + 1..from + n).fold(read(from), |sum, i| O::apply(sum, read(i)));
-        }
-        let mut lanes: [T; LANES] = std::array::from_fn(|l| read(from + l));
-        let full = n / LANES * LANES;
-        for i in (LANES..full).step_by(LANES) {
-            for l in 0..LANES {
-                lanes[l] = O::apply(lanes[l], read(from + i + l));
+        let (mut sum, mut first) = ([0; 2 * LANES], [0; 2 * LANES]);
+        // SAFETY: the caller's; there is room for a lane.
+        unsafe {
+            self.range(&mut sum, x, stride, n);
+            self.read(&mut first, acc, 0, 1);
+            (self.fold)(first.as_mut_ptr().cast(), 0, sum.as_ptr().cast(), 0, 1);
+            let value = f32::from_bits(first[0] as u32);
+            match self.half {
+                Some(ElementType::BF16) => acc.cast::<u16>().write_unaligned(Bf16.store(value)),
+                Some(_) => acc.cast::<u16>().write_unaligned(F16.store(value)),
+                None => std::ptr::copy_nonoverlapping(first.as_ptr().cast(), acc, self.size),
             }
         }
-        for i in full..n {
-            lanes[i - full] = O::apply(lanes[i - full], read(from + i));
-        }
-        let mut width = LANES;
-        while width > 1 {
-            width /= 2;
-            for l in 0..width {
-                lanes[l] = O::apply(lanes[l], lanes[l + width]);
+    }
+
+    /// Elements to lanes.
+    ///
+    /// # Safety
+    /// As [`run`](Line::run), for at most [`LANES`] elements.
+    unsafe fn read(self, lanes: &mut Room, x: *const u8, stride: isize, n: usize) {
+        let to = lanes.as_mut_ptr().cast::<u8>();
+        for i in 0..n {
+            // SAFETY: the caller's; there is room for the lanes.
+            unsafe {
+                let (x, to) = (x.offset(i as isize * stride), to.add(i * self.size));
+                match self.half {
+                    Some(ElementType::BF16) => to.cast::<f32>().write(Bf16.load(x.cast::<u16>().read_unaligned())),
+                    Some(_) => to.cast::<f32>().write(F16.load(x.cast::<u16>().read_unaligned())),
+                    None => std::ptr::copy_nonoverlapping(x, to, self.size),
+                }
             }
         }
-        lanes[0]
     }
-    let sum = if stride == size_of::<E::Raw>() as isize {
-        // SAFETY: the caller's; the same with a stride that the compiler knows.
-        range::<T, O>(&|i| E::load(unsafe { x.cast::<E::Raw>().add(i).read_unaligned() }), 0, n)
-    } else {
-        range::<T, O>(&read, 0, n)
-    };
-    // SAFETY: the caller's.
-    unsafe {
-        let acc = acc.cast::<E::Raw>();
-        acc.write_unaligned(E::store(O::apply(E::load(acc.read_unaligned()), sum)));
+
+    /// The fold of `n` elements, as the first lane. Halves the range down to stretches, so that errors of sums grow with the
+    /// logarithm.
+    ///
+    /// # Safety
+    /// As [`run`](Line::run).
+    unsafe fn range(self, lanes: &mut Room, x: *const u8, stride: isize, n: usize) {
+        let mut other = [0; 2 * LANES];
+        let (acc, unit) = (lanes.as_mut_ptr().cast::<u8>(), self.size as isize);
+        // SAFETY: in the whole function: the caller's; lanes of the two rooms, of which the latter half is folded into the former.
+        unsafe {
+            if n > STRETCH {
+                let half = (n / 2).next_multiple_of(STRETCH).min(n - 1);
+                self.range(lanes, x, stride, half);
+                self.range(&mut other, x.offset(half as isize * stride), stride, n - half);
+                return (self.fold)(acc, 0, other.as_ptr().cast(), 0, 1);
+            }
+            let mut width = LANES.min(n);
+            self.read(lanes, x, stride, width);
+            for i in (width..n).step_by(LANES) {
+                let (x, count) = (x.offset(i as isize * stride), LANES.min(n - i));
+                if self.half.is_some() {
+                    self.read(&mut other, x, stride, count);
+                    (self.fold)(acc, unit, other.as_ptr().cast(), unit, count);
+                } else {
+                    (self.fold)(acc, unit, x, stride, count);
+                }
+            }
+            while width > 1 {
+                let half = width.div_ceil(2);
+                (self.fold)(acc, unit, acc.add(half * self.size).cast_const(), unit, width - half);
+                width = half;
+            }
+        }
     }
 }
 
@@ -281,10 +317,6 @@ unsafe fn running<T: Copy, O: Binary<T>>(
                     16
                 }
                 // Few enough that lines of a power of two stay in the cache together.
-                4.. if to.1 == unit && x.1 == unit => {
-                    some::<T, O, 4>((to.0, unit, to.2), (x.0, unit, x.2), init, n);
-                    4
-                }
                 4.. => {
                     some::<T, O, 4>(to, x, init, n);
                     4
@@ -298,18 +330,47 @@ unsafe fn running<T: Copy, O: Binary<T>>(
     }
 }
 
+/// Folds runs of elements into places.
+#[derive(Clone, Copy)]
+pub(super) enum Scattered {
+    /// By loops of their own.
+    Loops(Runs),
+    /// One run after the other, of elements of this size.
+    Each(Fold, usize),
+}
+
 /// For each of `offsets`: `to[offset + k] = to[offset + k] ∘ x[k]` for the `n` elements of a run. Runs of `x` are `step` bytes
 /// apart; those for [`NOWHERE`] are left out.
+type Runs = unsafe fn(to: *mut u8, offsets: &[isize], x: *const u8, step: isize, n: usize);
+
+impl Scattered {
+    /// As [`Runs`].
+    ///
+    /// # Safety
+    /// All elements named are valid and the two sides do not overlap.
+    pub(super) unsafe fn run(self, to: *mut u8, offsets: &[isize], x: *const u8, step: isize, n: usize) {
+        // SAFETY: the caller's.
+        unsafe {
+            match self {
+                Scattered::Loops(runs) => runs(to, offsets, x, step, n),
+                Scattered::Each(fold, size) => {
+                    for (i, &offset) in offsets.iter().enumerate().filter(|(_, o)| **o != NOWHERE) {
+                        fold(to.offset(offset), size as isize, x.offset(i as isize * step), size as isize, n);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// [`Runs`] in the processor's longer vectors, with loops of their own for lengths that are worth it.
 ///
 /// # Safety
-/// All elements named are valid and the two sides do not overlap.
-pub(super) type Scattered = unsafe fn(to: *mut u8, offsets: &[isize], x: *const u8, step: isize, n: usize);
-
-/// # Safety
-/// As [`Scattered`].
-unsafe fn scattered<T: Copy, O: Binary<T>>(to: *mut u8, offsets: &[isize], x: *const u8, step: isize, n: usize) {
+/// As [`Scattered::run`]; what [`wide`] asks for is there.
+#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma"))]
+unsafe fn runs<T: Copy, O: Binary<T>>(to: *mut u8, offsets: &[isize], x: *const u8, step: isize, n: usize) {
     /// # Safety
-    /// As [`Scattered`].
+    /// As [`Scattered::run`].
     #[inline(always)]
     unsafe fn some<T: Copy, O: Binary<T>>(to: *mut u8, offsets: &[isize], x: *const u8, step: isize, n: usize) {
         for (i, &offset) in offsets.iter().enumerate() {
@@ -324,13 +385,9 @@ unsafe fn scattered<T: Copy, O: Binary<T>>(to: *mut u8, offsets: &[isize], x: *c
                     together::<T, O, LONG>(to.add(k), x.add(k));
                     k += LONG;
                 }
-                while k + LANES <= n {
-                    together::<T, O, LANES>(to.add(k), x.add(k));
-                    k += LANES;
-                }
-                if k + LANES / 2 <= n {
-                    together::<T, O, { LANES / 2 }>(to.add(k), x.add(k));
-                    k += LANES / 2;
+                while k + SHORT <= n {
+                    together::<T, O, SHORT>(to.add(k), x.add(k));
+                    k += SHORT;
                 }
                 while k < n {
                     together::<T, O, 1>(to.add(k), x.add(k));
@@ -342,13 +399,13 @@ unsafe fn scattered<T: Copy, O: Binary<T>>(to: *mut u8, offsets: &[isize], x: *c
     /// Runs of `N` elements.
     ///
     /// # Safety
-    /// As [`Scattered`].
-    #[cfg(target_arch = "x86_64")]
+    /// As [`Scattered::run`].
     #[inline(always)]
     unsafe fn fixed<T: Copy, O: Binary<T>, const N: usize>(to: *mut u8, offsets: &[isize], x: *const u8, step: isize) {
         for (i, &offset) in offsets.iter().enumerate() {
             let x = x.wrapping_offset(i as isize * step);
             // The processor's own prefetching stops at the end of a page.
+            #[cfg(target_arch = "x86_64")]
             if size_of::<[T; N]>() >= 64 {
                 // SAFETY: a hint, which has no effect where there is no memory.
                 unsafe {
@@ -364,145 +421,59 @@ unsafe fn scattered<T: Copy, O: Binary<T>>(to: *mut u8, offsets: &[isize], x: *c
     /// Folds neighbors: all are read before any is written, so that they can be in one vector.
     ///
     /// # Safety
-    /// As [`Scattered`].
+    /// As [`Scattered::run`].
     #[inline(always)]
     unsafe fn together<T: Copy, O: Binary<T>, const N: usize>(to: *mut T, x: *const T) {
         // SAFETY: the caller's.
         unsafe {
-            let (a, b) = (to.cast::<[T; N]>().read_unaligned(), x.cast::<[T; N]>().read_unaligned());
-            to.cast::<[T; N]>().write_unaligned(std::array::from_fn(|i| O::apply(a[i], b[i])));
+            let (mut a, b) = (to.cast::<[T; N]>().read_unaligned(), x.cast::<[T; N]>().read_unaligned());
+            for i in 0..N {
+                a[i] = O::apply(a[i], b[i]);
+            }
+            to.cast::<[T; N]>().write_unaligned(a);
         }
     }
-    const LANES: usize = 8;
+    const SHORT: usize = 4;
     const LONG: usize = 32;
-    /// In the processor's longer vectors, with loops of their own for lengths that are worth it.
-    ///
-    /// # Safety
-    /// As [`Scattered`]; AVX2 and FMA are there.
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2,fma")]
-    unsafe fn in_long_vectors<T: Copy, O: Binary<T>>(
-        to: *mut u8,
-        offsets: &[isize],
-        x: *const u8,
-        step: isize,
-        n: usize,
-    ) {
-        let unit = size_of::<T>() as isize;
-        // SAFETY: the caller's; the same for lengths and steps that the compiler knows.
-        unsafe {
-            match n {
-                1 if step == unit => fixed::<T, O, 1>(to, offsets, x, unit),
-                1 => fixed::<T, O, 1>(to, offsets, x, step),
-                2 => fixed::<T, O, 2>(to, offsets, x, step),
-                3 => fixed::<T, O, 3>(to, offsets, x, step),
-                4 => fixed::<T, O, 4>(to, offsets, x, step),
-                8 => fixed::<T, O, 8>(to, offsets, x, step),
-                16 => fixed::<T, O, 16>(to, offsets, x, step),
-                n => some::<T, O>(to, offsets, x, step, n),
-            }
+    let unit = size_of::<T>() as isize;
+    // SAFETY: the caller's; the same for lengths and steps that the compiler knows.
+    unsafe {
+        match n {
+            1 if step == unit => fixed::<T, O, 1>(to, offsets, x, unit),
+            1 => fixed::<T, O, 1>(to, offsets, x, step),
+            2 => fixed::<T, O, 2>(to, offsets, x, step),
+            3 => fixed::<T, O, 3>(to, offsets, x, step),
+            4 => fixed::<T, O, 4>(to, offsets, x, step),
+            8 => fixed::<T, O, 8>(to, offsets, x, step),
+            16 => fixed::<T, O, 16>(to, offsets, x, step),
+            n => some::<T, O>(to, offsets, x, step, n),
         }
     }
-    #[cfg(target_arch = "x86_64")]
-    if wide() {
-        // SAFETY: the caller's, and the processor has been asked.
-        return unsafe { in_long_vectors::<T, O>(to, offsets, x, step, n) };
-    }
-    // SAFETY: the caller's.
-    unsafe { some::<T, O>(to, offsets, x, step, n) }
 }
 
-/// Elements that fold as numbers of type `T`.
-trait Lane<T> {
-    type Raw: Copy;
-    fn load(raw: Self::Raw) -> T;
-    fn store(value: T) -> Self::Raw;
-}
-
-/// As they are.
-struct Plain;
-
-impl<T: Copy> Lane<T> for Plain {
-    type Raw = T;
-    #[inline(always)]
-    fn load(raw: T) -> T {
-        raw
-    }
-    #[inline(always)]
-    fn store(value: T) -> T {
-        value
-    }
-}
-
-macro_rules! wider {
-    ($($e:ident)*) => {$(
-        impl Lane<f32> for $e {
-            type Raw = u16;
-            #[inline(always)]
-            fn load(raw: u16) -> f32 {
-                Element::<f32>::load($e, raw)
-            }
-            #[inline(always)]
-            fn store(value: f32) -> u16 {
-                Element::<f32>::store($e, value)
-            }
-        }
-    )*};
-}
-wider!(Bf16 F16);
-
-/// One loop of [`Fold`] for a type and a function.
-macro_rules! fold_one {
-    ($t:ty, $wide:ty, $e:ty, $op:ty) => {
-        fold::<$t, $op>
-    };
-}
-
-/// One loop of [`Running`].
-macro_rules! running_one {
-    ($t:ty, $wide:ty, $e:ty, $op:ty) => {
-        running::<$t, $op>
-    };
-}
-
-/// One loop of [`Scattered`].
-macro_rules! scattered_one {
-    ($t:ty, $wide:ty, $e:ty, $op:ty) => {
-        scattered::<$t, $op>
-    };
-}
-
-/// One loop of [`Line`].
-macro_rules! line_one {
-    ($t:ty, $wide:ty, $e:ty, $op:ty) => {
-        line::<$wide, $e, $op>
-    };
-}
-
-/// `$make` for the element type and the function, if they go together: the type of elements, the type they fold in,
-/// and how they are read as such.
+/// `$make` for the element type and the function, if they go together.
 macro_rules! with_type {
     ($elem:expr, $combine:expr, $make:ident) => {{
         macro_rules! integer {
             ($t:ty, $bits:ty) => {
                 Some(match $combine {
-                    Combine::Max => $make!($t, $t, Plain, Max),
-                    Combine::Min => $make!($t, $t, Plain, Min),
-                    Combine::Add => $make!($bits, $bits, Plain, Add),
-                    Combine::Mul => $make!($bits, $bits, Plain, Mul),
-                    Combine::And => $make!($bits, $bits, Plain, And),
-                    Combine::Or => $make!($bits, $bits, Plain, Or),
-                    Combine::Xor => $make!($bits, $bits, Plain, Xor),
+                    Combine::Max => $make::<$t, Max>,
+                    Combine::Min => $make::<$t, Min>,
+                    Combine::Add => $make::<$bits, Add>,
+                    Combine::Mul => $make::<$bits, Mul>,
+                    Combine::And => $make::<$bits, And>,
+                    Combine::Or => $make::<$bits, Or>,
+                    Combine::Xor => $make::<$bits, Xor>,
                 })
             };
         }
         macro_rules! arithmetic {
-            ($t:ty, $wide:ty, $e:ty) => {
+            ($t:ty) => {
                 match $combine {
-                    Combine::Add => Some($make!($t, $wide, $e, Add)),
-                    Combine::Mul => Some($make!($t, $wide, $e, Mul)),
-                    Combine::Max => Some($make!($t, $wide, $e, Max)),
-                    Combine::Min => Some($make!($t, $wide, $e, Min)),
+                    Combine::Add => Some($make::<$t, Add>),
+                    Combine::Mul => Some($make::<$t, Mul>),
+                    Combine::Max => Some($make::<$t, Max>),
+                    Combine::Min => Some($make::<$t, Min>),
                     Combine::And | Combine::Or | Combine::Xor => None,
                 }
             };
@@ -510,8 +481,8 @@ macro_rules! with_type {
         macro_rules! ring {
             ($t:ty) => {
                 match $combine {
-                    Combine::Add => Some($make!($t, $t, Plain, Add)),
-                    Combine::Mul => Some($make!($t, $t, Plain, Mul)),
+                    Combine::Add => Some($make::<$t, Add>),
+                    Combine::Mul => Some($make::<$t, Mul>),
                     _ => None,
                 }
             };
@@ -520,9 +491,9 @@ macro_rules! with_type {
         match $elem {
             // Truth values are bytes.
             E::I1 => Some(match $combine {
-                Combine::Add | Combine::Max | Combine::Or => $make!(u8, u8, Plain, Or),
-                Combine::Mul | Combine::Min | Combine::And => $make!(u8, u8, Plain, And),
-                Combine::Xor => $make!(u8, u8, Plain, Xor),
+                Combine::Add | Combine::Max | Combine::Or => $make::<u8, Or>,
+                Combine::Mul | Combine::Min | Combine::And => $make::<u8, And>,
+                Combine::Xor => $make::<u8, Xor>,
             }),
             E::I8 => integer!(i8, u8),
             E::I16 => integer!(i16, u16),
@@ -532,10 +503,10 @@ macro_rules! with_type {
             E::UI16 => integer!(u16, u16),
             E::UI32 => integer!(u32, u32),
             E::UI64 => integer!(u64, u64),
-            E::F32 => arithmetic!(f32, f32, Plain),
-            E::F64 => arithmetic!(f64, f64, Plain),
-            E::BF16 => arithmetic!(Half<Bf16>, f32, Bf16),
-            E::F16 => arithmetic!(Half<F16>, f32, F16),
+            E::F32 => arithmetic!(f32),
+            E::F64 => arithmetic!(f64),
+            E::BF16 => arithmetic!(Half<Bf16>),
+            E::F16 => arithmetic!(Half<F16>),
             E::C64 => ring!(Complex<f32>),
             E::C128 => ring!(Complex<f64>),
             E::I2
@@ -560,20 +531,45 @@ macro_rules! with_type {
 
 /// The loop that combines elements of type `elem`, if there is one.
 pub(super) fn fold_of(elem: ElementType, combine: Combine) -> Option<Fold> {
-    with_type!(elem, combine, fold_one)
+    with_type!(elem, combine, fold)
 }
 
 /// The loop that computes running folds of elements of type `elem`, if there is one.
 pub(super) fn running_of(elem: ElementType, combine: Combine) -> Option<Running> {
-    with_type!(elem, combine, running_one)
+    with_type!(elem, combine, running)
 }
 
-/// The loop that folds lines of elements of type `elem`, if there is one.
+/// What folds lines of elements of type `elem`, if there is such.
 pub(super) fn line_of(elem: ElementType, combine: Combine) -> Option<Line> {
-    with_type!(elem, combine, line_one)
+    let half = matches!(elem, ElementType::BF16 | ElementType::F16).then_some(elem);
+    let lane = if half.is_some() { ElementType::F32 } else { elem };
+    Some(Line { fold: fold_of(lane, combine)?, size: lane.storage_bytes(), half })
 }
 
-/// The loop that folds runs into places, if there is one.
+/// What folds runs into places, if there is such: the types and functions that most programs scatter with have loops.
 pub(super) fn scattered_of(elem: ElementType, combine: Combine) -> Option<Scattered> {
-    with_type!(elem, combine, scattered_one)
+    let each = Scattered::Each(fold_of(elem, combine)?, elem.storage_bytes());
+    if cfg!(target_arch = "x86_64") && !wide() {
+        return Some(each);
+    }
+    use ElementType as E;
+    let runs: Runs = match (combine, elem) {
+        (Combine::Add, E::F32) => runs::<f32, Add>,
+        (Combine::Add, E::F64) => runs::<f64, Add>,
+        (Combine::Add, E::BF16) => runs::<Half<Bf16>, Add>,
+        (Combine::Add, E::I32 | E::UI32) => runs::<u32, Add>,
+        (Combine::Add, E::I64 | E::UI64) => runs::<u64, Add>,
+        (Combine::Mul, E::F32) => runs::<f32, Mul>,
+        (Combine::Mul, E::F64) => runs::<f64, Mul>,
+        (Combine::Max, E::F32) => runs::<f32, Max>,
+        (Combine::Max, E::F64) => runs::<f64, Max>,
+        (Combine::Max, E::I32) => runs::<i32, Max>,
+        (Combine::Max, E::I64) => runs::<i64, Max>,
+        (Combine::Min, E::F32) => runs::<f32, Min>,
+        (Combine::Min, E::F64) => runs::<f64, Min>,
+        (Combine::Min, E::I32) => runs::<i32, Min>,
+        (Combine::Min, E::I64) => runs::<i64, Min>,
+        _ => return Some(each),
+    };
+    Some(Scattered::Loops(runs))
 }

@@ -89,7 +89,7 @@ impl Work for Reduce {
                         let acc = out.offset(o);
                         std::ptr::copy_nonoverlapping(init, acc, self.size);
                         walk(outer, &self.reduced.strides[..outer.len()], [i], &mut |[i]| {
-                            line(acc, x.offset(i), step, n);
+                            line.run(acc, x.offset(i), step, n);
                         });
                     });
                 }

@@ -122,7 +122,7 @@ impl Work for Runs {
                     next.iter().take(some).for_each(|&o| fetch(to.wrapping_offset(o)));
                     let from = from.offset(update + first as isize * step);
                     walk(&self.window.dims, &self.window.strides, [0, 0], &mut |[t, f]| match self.fold {
-                        Some(fold) => fold(to.offset(t), now, from.offset(f), step, count),
+                        Some(fold) => fold.run(to.offset(t), now, from.offset(f), step, count),
                         None => set_runs(to.offset(t), now, from.offset(f), step, count * self.size),
                     });
                 }
