@@ -7,7 +7,7 @@ use rustfft::num_traits::Float;
 
 use super::field::Field;
 use super::householder::{self, Adjoint};
-use super::lanes::{self, Place, Systems, with_lanes};
+use super::lanes::{self, Place, Systems};
 use super::panels;
 use super::product::Operand;
 use super::stack::{One, Routine};
@@ -58,13 +58,9 @@ impl<T: Field> Routine for Cholesky<T> {
     }
 
     unsafe fn run_lanes(&self, ones: &[One<'_>], scratch: &mut Scratch) {
-        let n = self.n;
-        // SAFETY: matrices of order `n`, and a number.
-        unsafe {
-            match self.triangle {
-                Triangle::Lower => with_lanes!(self.lanes(), lanes::cholesky::<T>(n, |i, j| i * n + j, ones, scratch)),
-                Triangle::Upper => with_lanes!(self.lanes(), lanes::cholesky::<T>(n, |i, j| j * n + i, ones, scratch)),
-            }
+        if let Some(beside) = T::BESIDE {
+            // SAFETY: matrices of order `n`, and a number.
+            unsafe { (beside.cholesky)(self.n, self.triangle, ones, scratch) }
         }
     }
 
@@ -154,8 +150,10 @@ impl<T: Field> Routine for Solve<T> {
         };
         let is_lower = (self.triangle == Triangle::Lower) != is_flipped;
         let systems = if is_lower { systems } else { systems.reversed() };
-        // SAFETY: matrices of these sizes.
-        unsafe { with_lanes!(self.lanes(), lanes::solve::<T>(systems, ones, scratch)) }
+        if let Some(beside) = T::BESIDE {
+            // SAFETY: matrices of these sizes.
+            unsafe { (beside.solve)(systems, ones, scratch) }
+        }
     }
 
     fn pieces(&self) -> usize {
@@ -221,8 +219,10 @@ impl<T: Field> Routine for Lu<T> {
     }
 
     unsafe fn run_lanes(&self, ones: &[One<'_>], scratch: &mut Scratch) {
-        // SAFETY: matrices of this size, pivots and a number.
-        unsafe { with_lanes!(self.lanes(), lanes::lu::<T>(self.size, ones, scratch)) }
+        if let Some(beside) = T::BESIDE {
+            // SAFETY: matrices of this size, pivots and a number.
+            unsafe { (beside.lu)(self.size, ones, scratch) }
+        }
     }
 
     unsafe fn run(&self, one: &One<'_>, _: usize, scratch: &mut Scratch) {

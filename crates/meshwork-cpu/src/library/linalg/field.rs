@@ -5,6 +5,7 @@ use rustfft::num_complex::{self, Complex};
 use rustfft::num_traits::{Float, Zero};
 
 use super::divide::{self, Eigen};
+use super::lanes::Beside;
 use super::schur;
 use super::singular::{self, Singular};
 use crate::library::dot::micro::Tile;
@@ -51,6 +52,9 @@ pub(super) trait Field:
     /// The eigenvalues on the diagonal of a Schur form.
     fn eigenvalues(t: &[Self], n: usize) -> Vec<Complex<Self::Real>>;
 
+    /// Routines for several matrices side by side, if there are such.
+    const BESIDE: Option<Beside>;
+
     /// `|re| + |im|`.
     fn size(self) -> Self::Real {
         self.re().abs() + self.im().abs()
@@ -58,9 +62,10 @@ pub(super) trait Field:
 }
 
 macro_rules! fields {
-    ($($real:ty, $elem:ident, $complex_elem:ident;)*) => {$(
+    ($($real:ty, $elem:ident, $complex_elem:ident, $width:literal;)*) => {$(
         impl Field for $real {
             const ELEM: ElementType = ElementType::$elem;
+            const BESIDE: Option<Beside> = Some(Beside::new::<$real, $width>());
             #[inline(always)]
             fn new(re: $real, _: $real) -> $real {
                 re
@@ -81,6 +86,7 @@ macro_rules! fields {
 
         impl Field for Complex<$real> {
             const ELEM: ElementType = ElementType::$complex_elem;
+            const BESIDE: Option<Beside> = None;
             #[inline(always)]
             fn new(re: $real, im: $real) -> Complex<$real> {
                 Complex { re, im }
@@ -100,7 +106,35 @@ macro_rules! fields {
         }
     )*};
 }
-fields! { f32, F32, C64; f64, F64, C128; }
+fields! { f32, F32, C64, 16; f64, F64, C128, 8; }
+
+/// A loop that [`wide`] runs. Its `run` is always inlined: a closure of some size would not be, and stay as it is compiled for
+/// every processor. [`kernel!`] makes one of a function.
+pub(super) trait Kernel<A> {
+    /// What it gives.
+    type Out;
+
+    /// Runs it.
+    fn run(self, args: A) -> Self::Out;
+}
+
+/// `kernel! { [T: Field] Name(x: &mut [T], n: usize) -> bool = function(x, n) }` makes [`Kernel`] `Name` of a function that is
+/// always inlined.
+macro_rules! kernel {
+    ([$($generics:tt)*] $name:ident($($arg:ident: $ty:ty),*) -> $out:ty = $call:expr) => {
+        pub(super) struct $name;
+
+        impl<$($generics)*> $crate::library::linalg::field::Kernel<($($ty,)*)> for $name {
+            type Out = $out;
+
+            #[inline(always)]
+            fn run(self, ($($arg,)*): ($($ty,)*)) -> $out {
+                $call
+            }
+        }
+    };
+}
+pub(super) use kernel;
 
 /// `y -= factor x`.
 #[inline(always)]
@@ -183,9 +217,20 @@ fn root<R: Float>(square: R) -> Option<R> {
 }
 
 /// The Euclidean norm of neighbors, without overflow.
-#[inline(always)]
 pub(super) fn length<T: Field>(values: &[T]) -> T::Real {
-    root(dot(values, values).re()).unwrap_or_else(|| scaled_norm(values.iter().copied()))
+    root(wide(Dot, (values, values)).re()).unwrap_or_else(|| scaled_norm(values.iter().copied()))
+}
+
+kernel! {
+    [T: Field] Dot(x: &[T], y: &[T]) -> T = dot(x, y)
+}
+
+kernel! {
+    [T: Field] Scale(y: &mut [T], factor: T) -> () = y.iter_mut().for_each(|y| *y = *y * factor)
+}
+
+kernel! {
+    [T: Field] Subtract(y: &mut [T], factor: T, x: &[T]) -> () = subtract(y, factor, x)
 }
 
 /// The Euclidean norm, without overflow.
@@ -207,34 +252,6 @@ fn scaled_norm<T: Field>(values: impl Iterator<Item = T> + Clone) -> T::Real {
     most * values.fold(T::Real::zero(), |sum, v| sum + square(v)).sqrt()
 }
 
-/// A loop that [`wide`] runs. Its `run` is always inlined: a closure of some size would not be, and stay as it is compiled for
-/// every processor. [`kernel!`] makes one of a function.
-pub(super) trait Kernel<A> {
-    /// What it gives.
-    type Out;
-
-    /// Runs it.
-    fn run(self, args: A) -> Self::Out;
-}
-
-/// `kernel! { [T: Field] Name(x: &mut [T], n: usize) -> bool = function(x, n) }` makes [`Kernel`] `Name` of a function that is
-/// always inlined.
-macro_rules! kernel {
-    ([$($generics:tt)*] $name:ident($($arg:ident: $ty:ty),*) -> $out:ty = $call:expr) => {
-        struct $name;
-
-        impl<$($generics)*> $crate::library::linalg::field::Kernel<($($ty,)*)> for $name {
-            type Out = $out;
-
-            #[inline(always)]
-            fn run(self, ($($arg,)*): ($($ty,)*)) -> $out {
-                $call
-            }
-        }
-    };
-}
-pub(super) use kernel;
-
 /// Runs a kernel compiled for AVX-512, or for AVX2 and FMA, where the processor has them.
 #[inline]
 pub(super) fn wide<A, K: Kernel<A>>(kernel: K, args: A) -> K::Out {
@@ -248,21 +265,31 @@ pub(super) fn wide<A, K: Kernel<A>>(kernel: K, args: A) -> K::Out {
         fn inside<A, K: Kernel<A>>(kernel: K, args: A) -> K::Out {
             kernel.run(args)
         }
-        if has_wide_lanes() {
+        match *LANES {
             // SAFETY: the processor has all of it.
-            return unsafe { widest(kernel, args) };
-        }
-        if crate::library::dot::has_fma() {
+            Lanes::Avx512 => return unsafe { widest(kernel, args) },
             // SAFETY: the processor has both.
-            return unsafe { inside(kernel, args) };
+            Lanes::Avx2 => return unsafe { inside(kernel, args) },
+            Lanes::Any => {}
         }
     }
     kernel.run(args)
 }
 
-/// Whether the processor has AVX-512 for lanes of all kinds.
+/// The widest lanes of all kinds that the processor has.
 #[cfg(target_arch = "x86_64")]
-fn has_wide_lanes() -> bool {
-    use std::arch::is_x86_feature_detected as has;
-    crate::library::dot::has_avx512() && has!("avx512dq") && has!("avx512vl") && crate::library::dot::has_fma()
+enum Lanes {
+    Any,
+    Avx2,
+    Avx512,
 }
+
+#[cfg(target_arch = "x86_64")]
+static LANES: std::sync::LazyLock<Lanes> = std::sync::LazyLock::new(|| {
+    use std::arch::is_x86_feature_detected as has;
+    match (crate::library::dot::has_fma(), crate::library::dot::has_avx512()) {
+        (true, true) if has!("avx512dq") && has!("avx512vl") => Lanes::Avx512,
+        (true, _) => Lanes::Avx2,
+        _ => Lanes::Any,
+    }
+});

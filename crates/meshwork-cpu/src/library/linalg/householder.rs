@@ -9,7 +9,7 @@ use std::ops::Range;
 use rustfft::num_traits::{Float, One, Zero};
 
 use super::factor::{from_columns, into_columns};
-use super::field::{Field, dot, dots, kernel, length, norm, subtract, wide};
+use super::field::{Field, Scale, dot, dots, kernel, length, norm, subtract, wide};
 use super::product::{Operand, Sign, accumulate};
 use crate::step::Scratch;
 
@@ -18,7 +18,6 @@ pub(super) const BLOCK: usize = 32;
 
 /// Makes the reflector of the column that starts with `alpha` and goes on in `tail`, each `row` after the other: gives
 /// `tau`, and leaves the multiple of the unit vector in the place of `alpha` and `v` in that of `tail`.
-#[inline(always)]
 pub(super) fn reflector<T: Field>(a: &mut [T], alpha: usize, tail: usize, row: usize, count: usize) -> T {
     let at = |i: usize| tail + i * row;
     let length = if row == 1 { length(&a[tail..tail + count]) } else { norm((0..count).map(|i| a[at(i)])) };
@@ -30,7 +29,7 @@ pub(super) fn reflector<T: Field>(a: &mut [T], alpha: usize, tail: usize, row: u
     let beta = if head.re().is_sign_negative() { size } else { -size };
     let scale = T::one() / (head - T::real(beta));
     if row == 1 {
-        a[tail..tail + count].iter_mut().for_each(|v| *v = *v * scale);
+        wide(Scale, (&mut a[tail..tail + count], scale));
     } else {
         (0..count).for_each(|i| a[at(i)] = a[at(i)] * scale);
     }
@@ -90,20 +89,12 @@ pub(super) fn qr_panel<T: Field>(a: &mut [T], [m, n]: [usize; 2], k: usize, taus
     unsafe {
         let columns = std::slice::from_raw_parts_mut(memory, size[0] * size[1]);
         into_columns(panel, n, size, columns);
-        wide(QrColumns, (&mut *columns, size[0], &mut taus[k..k + size[1]]));
+        qr_columns(columns, size[0], &mut taus[k..k + size[1]]);
         from_columns(columns, panel, n, size);
     }
 }
 
-kernel! {
-    [T: Field] QrColumns(columns: &mut [T], m: usize, taus: &mut [T]) -> () = qr_columns(columns, m, taus)
-}
-
-/// Columns that a reflector is applied to at a time.
-const SOME: usize = 4;
-
 /// Factors a matrix of `m` rows that is given by its columns, one after the other: as many as there are `taus`.
-#[inline(always)]
 fn qr_columns<T: Field>(columns: &mut [T], m: usize, taus: &mut [T]) {
     for (j, tau) in taus.iter_mut().enumerate() {
         let (known, rest) = columns.split_at_mut((j + 1) * m);
@@ -113,23 +104,36 @@ fn qr_columns<T: Field>(columns: &mut [T], m: usize, taus: &mut [T]) {
             continue;
         }
         let head = std::mem::replace(&mut column[j], T::one());
-        let (v, factor) = (&column[j..], tau.conj());
-        let mut groups = rest.chunks_exact_mut(SOME * m);
-        for group in &mut groups {
-            let mut others = [v; SOME];
-            for (c, other) in others.iter_mut().enumerate() {
-                *other = &group[c * m + j..(c + 1) * m];
-            }
-            let sums = dots(v, others);
-            for (sum, other) in sums.into_iter().zip(group.chunks_exact_mut(m)) {
-                subtract(&mut other[j..], factor * sum, v);
-            }
-        }
-        for other in groups.into_remainder().chunks_exact_mut(m) {
-            let sum = dot(v, &other[j..]);
-            subtract(&mut other[j..], factor * sum, v);
-        }
+        wide(ReflectColumns, (&column[j..], tau.conj(), rest, m));
         column[j] = head;
+    }
+}
+
+kernel! {
+    [T: Field] ReflectColumns(v: &[T], factor: T, columns: &mut [T], m: usize) -> () = reflect_columns(v, factor, columns, m)
+}
+
+/// Columns that a reflector is applied to at a time.
+const SOME: usize = 4;
+
+/// `x - factor v v* x` for the ends `x` of columns of `m` elements, which are as long as `v`.
+#[inline(always)]
+fn reflect_columns<T: Field>(v: &[T], factor: T, columns: &mut [T], m: usize) {
+    let from = m - v.len();
+    let mut groups = columns.chunks_exact_mut(SOME * m);
+    for group in &mut groups {
+        let mut others = [v; SOME];
+        for (c, other) in others.iter_mut().enumerate() {
+            *other = &group[c * m + from..(c + 1) * m];
+        }
+        let sums = dots(v, others);
+        for (sum, other) in sums.into_iter().zip(group.chunks_exact_mut(m)) {
+            subtract(&mut other[from..], factor * sum, v);
+        }
+    }
+    for other in groups.into_remainder().chunks_exact_mut(m) {
+        let sum = dot(v, &other[from..]);
+        subtract(&mut other[from..], factor * sum, v);
     }
 }
 

@@ -4,9 +4,9 @@
 //! as many matrices as there are lanes. No lane depends on another, so a matrix has the same result wherever it stands in the
 //! stack. Complex numbers are left to the routines on single matrices.
 
-use meshwork_ir::ElementType;
 use rustfft::num_traits::{Float, NumCast, ToPrimitive, Zero};
 
+use super::Triangle;
 use super::field::{Field, kernel, wide};
 use super::stack::One;
 use super::triangular::Diagonal;
@@ -16,25 +16,26 @@ use crate::step::Scratch;
 /// Elements of a matrix, or of a system, that are in lanes: so many vectors stay in the first-level cache.
 const MOST: usize = 256;
 
-/// How many matrices of type `T` are done side by side, for so many elements of each; 1 if none are.
-pub(super) fn width<T: Field>(elements: usize) -> usize {
-    match T::ELEM {
-        ElementType::F32 if elements <= MOST => 16,
-        ElementType::F64 if elements <= MOST => 8,
-        _ => 1,
+/// The routines for as many matrices of one type as a vector has lanes.
+#[derive(Clone, Copy)]
+pub(super) struct Beside {
+    width: usize,
+    pub lu: unsafe fn([usize; 2], &[One<'_>], &mut Scratch),
+    pub cholesky: unsafe fn(usize, Triangle, &[One<'_>], &mut Scratch),
+    pub solve: unsafe fn(Systems, &[One<'_>], &mut Scratch),
+}
+
+impl Beside {
+    /// Those of `W` matrices of numbers `T`.
+    pub(super) const fn new<T: Field, const W: usize>() -> Beside {
+        Beside { width: W, lu: lu::<T, W>, cholesky: cholesky::<T, W>, solve: solve::<T, W> }
     }
 }
 
-/// Calls a function with as many lanes as [`width`] gives.
-macro_rules! with_lanes {
-    ($width:expr, $module:ident::$f:ident::<$t:ty> ( $($arg:expr),* )) => {
-        match $width {
-            16 => $module::$f::<$t, 16>($($arg),*),
-            _ => $module::$f::<$t, 8>($($arg),*),
-        }
-    };
+/// How many matrices of type `T` are done side by side, for so many elements of each; 1 if none are.
+pub(super) fn width<T: Field>(elements: usize) -> usize {
+    T::BESIDE.filter(|_| elements <= MOST).map_or(1, |beside| beside.width)
 }
-pub(super) use with_lanes;
 
 /// Reads operand `number` of each matrix, of `x.len()` elements, into the lanes of `x`. Lanes without a matrix have the first one.
 ///
@@ -96,7 +97,7 @@ fn integer<T: Field>(v: T) -> i32 {
 ///
 /// # Safety
 /// Operands and results of such matrices.
-pub(super) unsafe fn lu<T: Field, const W: usize>([m, n]: [usize; 2], ones: &[One<'_>], scratch: &mut Scratch) {
+unsafe fn lu<T: Field, const W: usize>([m, n]: [usize; 2], ones: &[One<'_>], scratch: &mut Scratch) {
     let least = m.min(n);
     // SAFETY: in the whole function: the caller's; all vectors are written before they are read.
     unsafe {
@@ -183,17 +184,14 @@ fn lu_lanes<T: Field, const W: usize>(
     }
 }
 
-/// Cholesky's factors of matrices of order `n`; which triangle is read and written is said by the place of element `(i, j)`,
-/// `j <= i`. As [`Cholesky`](super::dense::Cholesky).
+/// Cholesky's factors of matrices of order `n`, of which one triangle is read and written. As
+/// [`Cholesky`](super::dense::Cholesky).
 ///
 /// # Safety
 /// Operands and results of such matrices.
-pub(super) unsafe fn cholesky<T: Field, const W: usize>(
-    n: usize,
-    place: impl Fn(usize, usize) -> usize,
-    ones: &[One<'_>],
-    scratch: &mut Scratch,
-) {
+unsafe fn cholesky<T: Field, const W: usize>(n: usize, triangle: Triangle, ones: &[One<'_>], scratch: &mut Scratch) {
+    let [row, column] = if triangle == Triangle::Lower { [n, 1] } else { [1, n] };
+    let place = |i: usize, j: usize| i * row + j * column;
     // SAFETY: in the whole function: the caller's; all vectors are written before they are read.
     unsafe {
         let (x, rest) = vectors::<T, W>(2 * n * n + 1, scratch).split_at_mut(n * n);
@@ -306,7 +304,7 @@ impl Systems {
 ///
 /// # Safety
 /// Operands and results of such systems.
-pub(super) unsafe fn solve<T: Field, const W: usize>(systems: Systems, ones: &[One<'_>], scratch: &mut Scratch) {
+unsafe fn solve<T: Field, const W: usize>(systems: Systems, ones: &[One<'_>], scratch: &mut Scratch) {
     let Systems { n, sides, .. } = systems;
     // SAFETY: the caller's; all vectors are written before they are read.
     unsafe {

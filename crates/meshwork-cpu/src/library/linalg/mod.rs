@@ -83,7 +83,11 @@ fn sides(dims: &[i64]) -> Option<[usize; 2]> {
 
 /// Adds the step that does `routine` with every matrix of a stack of `batch`: all operands and results have its leading
 /// dimensions.
-fn stack<R: Routine>(cx: &mut Lower<'_>, op: OpId, batch: usize, routine: R) -> Result<bool, String> {
+fn stack(cx: &mut Lower<'_>, op: OpId, batch: usize, routine: impl Routine) -> Result<bool, String> {
+    stacked(cx, op, batch, Box::new(routine))
+}
+
+fn stacked(cx: &mut Lower<'_>, op: OpId, batch: usize, routine: Box<dyn Routine>) -> Result<bool, String> {
     let data = cx.module.op(op);
     let count = cx.shape(data.operands()[0]).1[..batch].iter().product::<i64>() as usize;
     let each = |cx: &Lower<'_>, v| {

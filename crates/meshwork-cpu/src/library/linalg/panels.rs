@@ -6,7 +6,7 @@
 
 use rustfft::num_traits::One;
 
-use super::field::{Field, dot, kernel, subtract, totals, wide};
+use super::field::{Dot, Field, Scale, Subtract, dots, kernel, totals, wide};
 use super::householder::reflector;
 use super::product::{Operand, Sign, accumulate, subtract_lower};
 use crate::step::Scratch;
@@ -21,27 +21,61 @@ const BASE: usize = 96;
 const LANES: usize = 8;
 const SHORT_LANES: usize = 16;
 
-/// Two diagonals, or the factors of two kinds of reflectors.
-type Pair<'a, R> = (&'a mut [R], &'a mut [R]);
-
 kernel! {
-    [T: Field] TridiagonalPanel(a: &mut [T], n: usize, k: usize, ends: Pair<'_, T::Real>, taus: &mut [T]) -> Vec<T> =
-        tridiagonal_panel(a, n, k, ends, taus)
+    [T: Field] LowerTimes(a: &[T], row: usize, v: &[T], y: &mut [T]) -> () = lower_times(a, row, v, y)
 }
 
 kernel! {
-    [T: Field] TridiagonalRest(a: &mut [T], n: usize, k: usize, ends: Pair<'_, T::Real>, taus: &mut [T]) -> () =
-        tridiagonal_rest(a, n, k, ends, taus)
+    [T: Field] AdjointTimes(a: &[T], row: usize, v: &[T], y: &mut [T]) -> () = adjoint_times(a, row, v, y)
 }
 
 kernel! {
-    [T: Field] BidiagonalPanel(a: &mut [T], size: [usize; 2], k: usize, ends: Pair<'_, T::Real>, taus: Pair<'_, T>) -> [Vec<T>; 2] =
-        bidiagonal_panel(a, size, k, ends, taus)
+    [T: Field] Times(a: &[T], row: usize, u: &[T], y: &mut [T]) -> () = times(a, row, u, y)
 }
 
 kernel! {
-    [T: Field] BidiagonalRest(a: &mut [T], size: [usize; 2], k: usize, ends: Pair<'_, T::Real>, taus: Pair<'_, T>) -> () =
-        bidiagonal_rest(a, size, k, ends, taus)
+    [T: Field] TwoDots(x: &[T], ys: [&[T]; 2]) -> [T; 2] = dots(x, ys)
+}
+
+kernel! {
+    [T: Field] SubtractTwo(y: &mut [T], factors: [T; 2], xs: [&[T]; 2]) -> () = subtract_two(y, factors, xs)
+}
+
+kernel! {
+    [T: Field] SubtractOuter(a: &mut [T], row: usize, v: &[T], factor: T, x: &[T]) -> () = subtract_outer(a, row, v, factor, x)
+}
+
+kernel! {
+    [T: Field] SubtractPair(a: &mut [T], row: usize, v: &[T], w: &[T]) -> () = subtract_pair(a, row, v, w)
+}
+
+/// `y -= f x + f' x'`.
+#[inline(always)]
+fn subtract_two<T: Field>(y: &mut [T], [f, g]: [T; 2], [x, z]: [&[T]; 2]) {
+    y.iter_mut().zip(x).zip(z).for_each(|((y, &x), &z)| *y = *y - (f * x + g * z));
+}
+
+/// `A - factor v x*` in place, for rows of `A` that are `row` apart.
+#[inline(always)]
+fn subtract_outer<T: Field>(a: &mut [T], row: usize, v: &[T], factor: T, x: &[T]) {
+    for (i, &v) in v.iter().enumerate() {
+        subtract_conjugate(&mut a[i * row..i * row + x.len()], v * factor, x);
+    }
+}
+
+/// `A - v w* - w v*` in place in the lower triangle of `A`, whose rows are `row` apart.
+#[inline(always)]
+fn subtract_pair<T: Field>(a: &mut [T], row: usize, v: &[T], w: &[T]) {
+    for (i, (&v_i, &w_i)) in v.iter().zip(w).enumerate() {
+        for ((a, w), v) in a[i * row..][..i + 1].iter_mut().zip(w).zip(v) {
+            *a = *a - (v_i * w.conj() + w_i * v.conj());
+        }
+    }
+}
+
+/// `Σ conj(y) x` for each of two `y`.
+fn two_dots<T: Field>(x: &[T], ys: [&[T]; 2]) -> [T; 2] {
+    wide(TwoDots, (x, ys)).map(|sum| sum.conj())
 }
 
 /// `y = A v` for the Hermitian `A` whose lower triangle has rows `row` apart.
@@ -184,7 +218,7 @@ pub(super) fn tridiagonal<T: Field>(
     let mut k = 0;
     while n - k > BASE {
         let ends = (&mut diagonal[k..k + PANEL], &mut beside[k..k + PANEL]);
-        let panel = wide(TridiagonalPanel, (&mut *a, n, k, ends, &mut taus[k..k + PANEL]));
+        let panel = tridiagonal_panel(a, n, k, ends, &mut taus[k..k + PANEL]);
         // A - V W* - W V*, for V, W and V again in the panel's rows.
         let (m, done) = (n - k, PANEL);
         let left = Operand { at: panel.as_ptr(), row: 1, column: m as isize, conj: false };
@@ -197,12 +231,11 @@ pub(super) fn tridiagonal<T: Field>(
         }
         k += PANEL;
     }
-    wide(TridiagonalRest, (a, n, k, (diagonal, beside), taus));
+    tridiagonal_rest(a, n, k, (diagonal, beside), taus);
 }
 
 /// Reduces the panel of columns from `k` on. Gives `V`, `W` and `V` again, as rows of `n - k` elements: `A - V W* - W V*` is
 /// what the rest of the matrix becomes.
-#[inline(always)]
 fn tridiagonal_panel<T: Field>(
     a: &mut [T],
     n: usize,
@@ -210,7 +243,6 @@ fn tridiagonal_panel<T: Field>(
     (diagonal, beside): (&mut [T::Real], &mut [T::Real]),
     taus: &mut [T],
 ) -> Vec<T> {
-    let half = T::Real::one() / (T::Real::one() + T::Real::one());
     let m = n - k;
     let mut panel = vec![T::zero(); 3 * PANEL * m];
     let mut column = vec![T::zero(); m];
@@ -219,8 +251,7 @@ fn tridiagonal_panel<T: Field>(
         let (known_w, again) = rest.split_at_mut(PANEL * m);
         (i..m).for_each(|r| column[r] = a[(k + r) * n + k + i]);
         for (v, w) in known_v.chunks_exact(m).zip(known_w.chunks_exact(m)).take(i) {
-            subtract(&mut column[i..], w[i].conj(), &v[i..]);
-            subtract(&mut column[i..], v[i].conj(), &w[i..]);
+            wide(SubtractTwo, (&mut column[i..], [w[i].conj(), v[i].conj()], [&v[i..], &w[i..]]));
         }
         diagonal[i] = column[i].re();
         column[i] = T::real(diagonal[i]);
@@ -232,23 +263,27 @@ fn tridiagonal_panel<T: Field>(
         v[i + 1] = T::one();
         v[i + 2..].copy_from_slice(&column[i + 2..]);
         let (v, w) = (&v[i + 1..], &mut w[i + 1..]);
-        lower_times(&a[(k + i + 1) * n + k + i + 1..], n, v, w);
+        wide(LowerTimes, (&a[(k + i + 1) * n + k + i + 1..], n, v, &mut *w));
         for (v_p, w_p) in known_v.chunks_exact(m).zip(known_w.chunks_exact(m)) {
             let (v_p, w_p) = (&v_p[i + 1..], &w_p[i + 1..]);
-            let (by_w, by_v) = (dot(w_p, v), dot(v_p, v));
-            subtract(w, by_w, v_p);
-            subtract(w, by_v, w_p);
+            let factors = two_dots(v, [w_p, v_p]);
+            wide(SubtractTwo, (&mut *w, factors, [v_p, w_p]));
         }
-        w.iter_mut().for_each(|w| *w = *w * taus[i]);
-        let shift = (taus[i] * dot(w, v)).scale(half);
-        subtract(w, shift, v);
+        finish(w, v, taus[i]);
         again[i * m + i + 1..(i + 1) * m].copy_from_slice(v);
     }
     panel
 }
 
+/// From `w = A v`, what the reflector of `v` takes from both sides: `A - v w* - w v*`.
+fn finish<T: Field>(w: &mut [T], v: &[T], tau: T) {
+    let half = T::Real::one() / (T::Real::one() + T::Real::one());
+    wide(Scale, (&mut *w, tau));
+    let shift = (tau * wide(Dot, (&*w, v))).scale(half);
+    wide(Subtract, (w, shift, v));
+}
+
 /// The columns from `k` on, one reflector after the other.
-#[inline(always)]
 fn tridiagonal_rest<T: Field>(
     a: &mut [T],
     n: usize,
@@ -256,7 +291,6 @@ fn tridiagonal_rest<T: Field>(
     (diagonal, beside): (&mut [T::Real], &mut [T::Real]),
     taus: &mut [T],
 ) {
-    let half = T::Real::one() / (T::Real::one() + T::Real::one());
     let (mut v, mut w) = (vec![T::zero(); n - k], vec![T::zero(); n - k]);
     for j in k..n.saturating_sub(1) {
         let (first, m) = (j + 1, n - j - 1);
@@ -266,16 +300,9 @@ fn tridiagonal_rest<T: Field>(
         (0..m).for_each(|r| a[(first + r) * n + j] = v[r]);
         beside[j] = v[0].re();
         v[0] = T::one();
-        lower_times(&a[first * n + first..], n, v, w);
-        w.iter_mut().for_each(|w| *w = *w * taus[j]);
-        let shift = (taus[j] * dot(w, v)).scale(half);
-        subtract(w, shift, v);
-        for i in 0..m {
-            let (v_i, w_i) = (v[i], w[i]);
-            for ((a, w), v) in a[(first + i) * n + first..][..i + 1].iter_mut().zip(&*w).zip(&*v) {
-                *a = *a - (v_i * w.conj() + w_i * v.conj());
-            }
-        }
+        wide(LowerTimes, (&a[first * n + first..], n, &*v, &mut *w));
+        finish(w, v, taus[j]);
+        wide(SubtractPair, (&mut a[first * n + first..], n, &*v, &*w));
     }
     for j in k..n {
         diagonal[j] = a[j * n + j].re();
@@ -296,11 +323,11 @@ pub(super) fn bidiagonal<T: Field>(
     while n - k > BASE {
         let ends = (&mut diagonal[k..k + PANEL], &mut beside[k..k + PANEL]);
         let taus = (&mut left_taus[k..k + PANEL], &mut right_taus[k..k + PANEL]);
-        let [tall, wide_ones] = wide(BidiagonalPanel, (&mut *a, [m, n], k, ends, taus));
+        let [tall, long] = bidiagonal_panel(a, [m, n], k, ends, taus);
         // A - V Y* - X U*, for V and X in the rows of the first and Y and U in those of the second.
         let (rows, columns) = (m - k, n - k);
         let left = Operand { at: tall.as_ptr(), row: 1, column: rows as isize, conj: false }.from(PANEL, 0);
-        let right = Operand { at: wide_ones.as_ptr(), row: columns as isize, column: 1, conj: true }.from(0, PANEL);
+        let right = Operand { at: long.as_ptr(), row: columns as isize, column: 1, conj: true }.from(0, PANEL);
         k += PANEL;
         // SAFETY: the rest of the matrix, and rows of the panels.
         unsafe {
@@ -308,12 +335,11 @@ pub(super) fn bidiagonal<T: Field>(
             accumulate(to, Sign::Minus, left, right, [m - k, n - k, 2 * PANEL], scratch);
         }
     }
-    wide(BidiagonalRest, (a, [m, n], k, (diagonal, beside), (left_taus, right_taus)));
+    bidiagonal_rest(a, [m, n], k, (diagonal, beside), (left_taus, right_taus));
 }
 
 /// Reduces the panel of columns and rows from `k` on. Gives `V` and `X` as rows of `m - k` elements and `Y` and `U` as rows of
 /// `n - k`: `A - V Y* - X U*` is what the rest of the matrix becomes.
-#[inline(always)]
 fn bidiagonal_panel<T: Field>(
     a: &mut [T],
     [m, n]: [usize; 2],
@@ -331,8 +357,9 @@ fn bidiagonal_panel<T: Field>(
         // The column, and its reflector.
         (i..rows).for_each(|r| column[r] = a[rows_of(r) + i]);
         for p in 0..i {
-            subtract(&mut column[i..], y[p * columns + i].conj(), &v[p * rows + i..(p + 1) * rows]);
-            subtract(&mut column[i..], u[p * columns + i].conj(), &x[p * rows + i..(p + 1) * rows]);
+            let factors = [y[p * columns + i].conj(), u[p * columns + i].conj()];
+            let known = [&v[p * rows + i..(p + 1) * rows], &x[p * rows + i..(p + 1) * rows]];
+            wide(SubtractTwo, (&mut column[i..], factors, known));
         }
         left_taus[i] = reflector(&mut column, i, i + 1, 1, rows - i - 1);
         diagonal[i] = column[i].re();
@@ -344,22 +371,22 @@ fn bidiagonal_panel<T: Field>(
         // What it does to the columns after it.
         let (known_y, y_i) = y.split_at_mut(i * columns);
         let y_i = &mut y_i[i + 1..columns];
-        adjoint_times(&a[rows_of(i) + i + 1..], n, v_i, y_i);
+        wide(AdjointTimes, (&a[rows_of(i) + i + 1..], n, v_i, &mut *y_i));
         for p in 0..i {
-            let by_v = dot(&known_v[p * rows + i..(p + 1) * rows], v_i);
-            let by_x = dot(&x[p * rows + i..(p + 1) * rows], v_i);
-            subtract(y_i, by_v, &known_y[p * columns + i + 1..(p + 1) * columns]);
-            subtract(y_i, by_x, &u[p * columns + i + 1..(p + 1) * columns]);
+            let factors = two_dots(v_i, [&known_v[p * rows + i..(p + 1) * rows], &x[p * rows + i..(p + 1) * rows]]);
+            let after = p * columns + i + 1..(p + 1) * columns;
+            wide(SubtractTwo, (&mut *y_i, factors, [&known_y[after.clone()], &u[after]]));
         }
-        y_i.iter_mut().for_each(|y| *y = *y * left_taus[i]);
+        wide(Scale, (&mut *y_i, left_taus[i]));
         // The row, conjugated, and its reflector.
         let row = &mut a[rows_of(i) + i + 1..rows_of(i) + columns];
-        for p in 0..i {
-            subtract_conjugate(row, known_v[p * rows + i], &known_y[p * columns + i + 1..(p + 1) * columns]);
-            subtract_conjugate(row, x[p * rows + i], &u[p * columns + i + 1..(p + 1) * columns]);
-        }
-        subtract_conjugate(row, T::one(), y_i);
         row.iter_mut().for_each(|a| *a = a.conj());
+        for p in 0..i {
+            let factors = [known_v[p * rows + i].conj(), x[p * rows + i].conj()];
+            let after = p * columns + i + 1..(p + 1) * columns;
+            wide(SubtractTwo, (&mut *row, factors, [&known_y[after.clone()], &u[after]]));
+        }
+        wide(Subtract, (&mut *row, T::one(), &*y_i));
         right_taus[i] = reflector(row, 0, 1, 1, columns - i - 2);
         beside[i] = row[0].re();
         let (known_u, u_i) = u.split_at_mut(i * columns);
@@ -369,23 +396,21 @@ fn bidiagonal_panel<T: Field>(
         // What that one does to the rows after it.
         let (known_x, x_i) = x.split_at_mut(i * rows);
         let x_i = &mut x_i[i + 1..rows];
-        times(&a[rows_of(i + 1) + i + 1..], n, u_i, x_i);
-        for p in 0..=i {
-            let y_p = if p < i { &known_y[p * columns + i + 1..(p + 1) * columns] } else { &*y_i };
-            let v_p = if p < i { &known_v[p * rows + i + 1..(p + 1) * rows] } else { &v_i[1..] };
-            subtract(x_i, dot(y_p, u_i), v_p);
-        }
+        wide(Times, (&a[rows_of(i + 1) + i + 1..], n, u_i, &mut *x_i));
         for p in 0..i {
-            let by_u = dot(&known_u[p * columns + i + 1..(p + 1) * columns], u_i);
-            subtract(x_i, by_u, &known_x[p * rows + i + 1..(p + 1) * rows]);
+            let after = p * columns + i + 1..(p + 1) * columns;
+            let factors = two_dots(u_i, [&known_y[after.clone()], &known_u[after]]);
+            let below = p * rows + i + 1..(p + 1) * rows;
+            wide(SubtractTwo, (&mut *x_i, factors, [&known_v[below.clone()], &known_x[below]]));
         }
-        x_i.iter_mut().for_each(|x| *x = *x * right_taus[i]);
+        let own = wide(Dot, (&*y_i, u_i));
+        wide(Subtract, (&mut *x_i, own, &v_i[1..]));
+        wide(Scale, (x_i, right_taus[i]));
     }
     [tall, long]
 }
 
 /// The columns and rows from `k` on, one reflector after the other.
-#[inline(always)]
 fn bidiagonal_rest<T: Field>(
     a: &mut [T],
     [m, n]: [usize; 2],
@@ -406,10 +431,8 @@ fn bidiagonal_rest<T: Field>(
             break;
         }
         // Y* = (A* v)* times the conjugate of tau.
-        adjoint_times(&a[j * n + j + 1..], n, v, sums);
-        for (r, v) in v.iter().enumerate() {
-            subtract_conjugate(&mut a[(j + r) * n + j + 1..(j + r + 1) * n], left_taus[j].conj() * *v, sums);
-        }
+        wide(AdjointTimes, (&a[j * n + j + 1..], n, &*v, &mut *sums));
+        wide(SubtractOuter, (&mut a[j * n + j + 1..], n, &*v, left_taus[j].conj(), &*sums));
         // The reflector that maps the adjoint of the row maps the row from the right.
         let row = &mut a[j * n + j + 1..(j + 1) * n];
         row.iter_mut().for_each(|a| *a = a.conj());
@@ -418,9 +441,7 @@ fn bidiagonal_rest<T: Field>(
         sums.copy_from_slice(row);
         sums[0] = T::one();
         let products = &mut v[1..];
-        times(&a[(j + 1) * n + j + 1..], n, sums, products);
-        for (r, product) in products.iter().enumerate() {
-            subtract_conjugate(&mut a[(j + 1 + r) * n + j + 1..(j + 2 + r) * n], *product * right_taus[j], sums);
-        }
+        wide(Times, (&a[(j + 1) * n + j + 1..], n, &*sums, &mut *products));
+        wide(SubtractOuter, (&mut a[(j + 1) * n + j + 1..], n, &*products, right_taus[j], &*sums));
     }
 }

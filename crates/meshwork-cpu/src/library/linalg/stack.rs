@@ -97,8 +97,8 @@ pub(super) trait Routine: Send + Sync + fmt::Debug + 'static {
 
 /// The routine on all matrices.
 #[derive(Debug)]
-pub(super) struct Stack<R> {
-    pub routine: R,
+pub(super) struct Stack {
+    pub routine: Box<dyn Routine>,
     pub operands: Vec<Part>,
     pub results: Vec<Part>,
     pub count: usize,
@@ -107,7 +107,7 @@ pub(super) struct Stack<R> {
 /// Times that a matrix in a lane is done faster than alone, roughly.
 const FASTER: usize = 4;
 
-impl<R: Routine> Stack<R> {
+impl Stack {
     /// Matrices that are done side by side; too few are done one by one.
     fn lanes(&self) -> usize {
         if 2 * self.count >= self.routine.lanes() { self.routine.lanes() } else { 1 }
@@ -122,7 +122,7 @@ impl<R: Routine> Stack<R> {
     }
 }
 
-impl<R: Routine> Work for Stack<R> {
+impl Work for Stack {
     fn parts(&self) -> usize {
         parts_of(self.cost() as usize, 20_000, self.pieces().max(1))
     }
