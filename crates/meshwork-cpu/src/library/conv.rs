@@ -26,7 +26,7 @@ use super::movement::padded;
 use super::nest::offsets;
 use super::num::Complex;
 use crate::compile::lower::Lower;
-use crate::step::{Buf, View};
+use crate::step::View;
 
 /// A convolution: its attributes, and the operands as views.
 #[derive(Clone, Debug)]
@@ -113,105 +113,140 @@ struct Loop {
     out: i64,
 }
 
+/// A convolution as loops over positions, taps, features, and a stack of products.
+struct Loops {
+    stack: Vec<Loop>,
+    /// In the order of the result's memory, so that rows or columns of the product are neighbors there.
+    positions: Vec<Loop>,
+    taps: Vec<Loop>,
+    features: [Loop; 1],
+    rhs_offset: i64,
+    /// Whether features are the columns of the product, or else its rows.
+    features_last: bool,
+    /// The result as the product writes it: in its own buffer and order if no order of the result suits.
+    out: View,
+}
+
+/// Byte offsets of an operand: of the products of the stack, along rows or columns, along the depth.
+type Offsets = (Arc<[isize]>, Index, Index);
+
+impl Loops {
+    fn new(cx: &mut Lower<'_>, conv: &Conv, target: &View) -> Loops {
+        let (d, lhs, rhs, shape) = (&conv.dims, &conv.lhs, &conv.rhs, &target.dims);
+        // The layout of the result: features or a spatial dimension innermost, or else in an order of our own.
+        let last = shape.len() as i64 - 1;
+        let mut spatial_dims = d.output_spatial.clone();
+        spatial_dims.sort();
+        let spatial_last =
+            !spatial_dims.is_empty() && spatial_dims.iter().rev().zip((0..=last).rev()).all(|(&d, at)| d == at);
+        let natural = d.output_feature == last || spatial_last;
+        let mut out = target.clone();
+        if !natural {
+            let order = [&[d.output_batch], &d.output_spatial[..], &[d.output_feature]].concat();
+            let order: Vec<usize> = order.into_iter().map(|d| d as usize).collect();
+            let ordered: Vec<i64> = order.iter().map(|&d| shape[d]).collect();
+            out.buf = cx.buffer(target.elem, &ordered);
+            let dense = View::dense(out.buf, target.elem, &ordered);
+            order.iter().zip(dense.strides).for_each(|(&d, stride)| out.strides[d] = stride);
+        }
+
+        let at = |x: &View, d: i64| x.strides[d as usize];
+        let groups = conv.feature_groups.max(conv.batch_groups);
+        let per_group = shape[d.output_feature as usize] / groups;
+        let batch = Loop {
+            n: shape[d.output_batch as usize],
+            lhs: at(lhs, d.input_batch),
+            rhs: 0,
+            out: at(&out, d.output_batch),
+        };
+        let feature =
+            Loop { n: per_group, lhs: 0, rhs: at(rhs, d.kernel_output_feature), out: at(&out, d.output_feature) };
+        let channels = rhs.dims[d.kernel_input_feature as usize];
+        let group = Loop {
+            n: groups,
+            lhs: if conv.batch_groups > 1 { batch.n * batch.lhs } else { channels * at(lhs, d.input_feature) },
+            rhs: per_group * feature.rhs,
+            out: per_group * feature.out,
+        };
+        let channel = Loop { n: channels, lhs: at(lhs, d.input_feature), rhs: at(rhs, d.kernel_input_feature), out: 0 };
+        let (mut positions, mut taps, mut rhs_offset) = (vec![], vec![channel], rhs.offset);
+        for s in 0..d.input_spatial.len() {
+            let (i, k, o) = (d.input_spatial[s], d.kernel_spatial[s], d.output_spatial[s]);
+            positions.push(Loop { n: shape[o as usize], lhs: at(lhs, i) * conv.strides[s], rhs: 0, out: at(&out, o) });
+            let (n, mut step) = (rhs.dims[k as usize], at(rhs, k));
+            if conv.reversal[s] && n > 0 {
+                rhs_offset += (n - 1) * step;
+                step = -step;
+            }
+            taps.push(Loop { n, lhs: at(lhs, i) * conv.rhs_dilation[s], rhs: step, out: 0 });
+        }
+        let features_last = d.output_feature == last || !natural;
+        let mut stack = vec![group];
+        if features_last {
+            positions.push(batch)
+        } else {
+            stack.push(batch)
+        }
+        positions.sort_by_key(|l| std::cmp::Reverse(l.out));
+        // Longest runs of whichever operand the micro-kernel may read in place.
+        taps.sort_by_key(|l| std::cmp::Reverse(if features_last { l.lhs.abs() } else { l.rhs.abs() }));
+        Loops { stack, positions, taps, features: [feature], rhs_offset, features_last, out }
+    }
+
+    /// Where the elements of an operand are.
+    fn side(&self, offset: i64, of: fn(&Loop) -> i64, outer: &[Loop]) -> Offsets {
+        let batch = offsets(&pick(&self.stack, |l| l.n), &pick(&self.stack, of));
+        (
+            batch.into_iter().map(|o| o + offset as isize).collect(),
+            Index::new(&pick(outer, |l| l.n), &pick(outer, of)),
+            Index::new(&pick(&self.taps, |l| l.n), &pick(&self.taps, of)),
+        )
+    }
+}
+
+fn pick(loops: &[Loop], of: fn(&Loop) -> i64) -> Vec<i64> {
+    loops.iter().map(of).collect()
+}
+
+fn count(loops: &[Loop]) -> usize {
+    loops.iter().map(|l| l.n).product::<i64>() as usize
+}
+
 fn typed<T: Tile>(cx: &mut Lower<'_>, op: OpId, conv: &Conv, find: Find<'_, T>) {
-    let d = &conv.dims;
-    let (elem, shape) = cx.shape(cx.module.op(op).results()[0]);
+    let result = cx.module.op(op).results()[0];
+    let (elem, shape) = cx.shape(result);
     let (lhs, rhs) = (&conv.lhs, &conv.rhs);
     let (Some(l), Some(r), Some(out_packer)) = (find(lhs.elem), find(rhs.elem), find(elem)) else { return };
-    // The layout of the result: features or a spatial dimension innermost, or else in an order of our own.
-    let last = shape.len() as i64 - 1;
-    let mut spatial_dims = d.output_spatial.clone();
-    spatial_dims.sort();
-    let spatial_last =
-        !spatial_dims.is_empty() && spatial_dims.iter().rev().zip((0..=last).rev()).all(|(&d, at)| d == at);
-    let natural = d.output_feature == last || spatial_last;
-    let order: Vec<i64> = if natural {
-        (0..=last).collect()
-    } else {
-        [d.output_batch].iter().chain(&d.output_spatial).chain([&d.output_feature]).copied().collect()
-    };
-    let buf = cx.result(cx.module.op(op).results()[0]);
-    let target = View::dense(buf, elem, &shape);
-    let ordered: Vec<i64> = order.iter().map(|&d| shape[d as usize]).collect();
-    let own = if natural { buf } else { cx.buffer(elem, &ordered) };
-    let dense = View::dense(own, elem, &ordered);
-    let mut out = View { buf: own, strides: vec![0; shape.len()], ..target.clone() };
-    for (i, &d) in order.iter().enumerate() {
-        out.strides[d as usize] = dense.strides[i];
-    }
-
-    let at = |x: &View, d: i64| x.strides[d as usize];
-    let groups = conv.feature_groups.max(conv.batch_groups);
-    let per_group = shape[d.output_feature as usize] / groups;
-    let batch =
-        Loop { n: shape[d.output_batch as usize], lhs: at(lhs, d.input_batch), rhs: 0, out: at(&out, d.output_batch) };
-    let feature = Loop { n: per_group, lhs: 0, rhs: at(rhs, d.kernel_output_feature), out: at(&out, d.output_feature) };
-    let channels = rhs.dims[d.kernel_input_feature as usize];
-    let group = Loop {
-        n: groups,
-        lhs: if conv.batch_groups > 1 { batch.n * batch.lhs } else { channels * at(lhs, d.input_feature) },
-        rhs: per_group * feature.rhs,
-        out: per_group * feature.out,
-    };
-    let channel = Loop { n: channels, lhs: at(lhs, d.input_feature), rhs: at(rhs, d.kernel_input_feature), out: 0 };
-    let (mut spatial, mut taps, mut rhs_offset) = (vec![], vec![channel], rhs.offset);
-    for s in 0..d.input_spatial.len() {
-        let (i, k, o) = (d.input_spatial[s], d.kernel_spatial[s], d.output_spatial[s]);
-        spatial.push(Loop { n: shape[o as usize], lhs: at(lhs, i) * conv.strides[s], rhs: 0, out: at(&out, o) });
-        let (n, mut step) = (rhs.dims[k as usize], at(rhs, k));
-        if conv.reversal[s] && n > 0 {
-            rhs_offset += (n - 1) * step;
-            step = -step;
-        }
-        taps.push(Loop { n, lhs: at(lhs, i) * conv.rhs_dilation[s], rhs: step, out: 0 });
-    }
-    // In the order of the result's memory, so that rows or columns of the product are neighbors there.
-    let mut positions = spatial;
-    let features_last = d.output_feature == last || !natural;
-    let mut stack = vec![group];
-    if features_last {
-        positions.push(batch)
-    } else {
-        stack.push(batch)
-    }
-    positions.sort_by_key(|l| std::cmp::Reverse(l.out));
-    // Longest runs of whichever operand the micro-kernel may read in place.
-    if features_last {
-        taps.sort_by_key(|l| std::cmp::Reverse(l.lhs.abs()))
-    } else {
-        taps.sort_by_key(|l| std::cmp::Reverse(l.rhs.abs()))
-    }
-
-    let pick = |loops: &[Loop], of: fn(&Loop) -> i64| -> Vec<i64> { loops.iter().map(of).collect() };
-    let count = |loops: &[Loop]| loops.iter().map(|l| l.n).product::<i64>() as usize;
-    let side = |buf: Buf, offset: i64, of: fn(&Loop) -> i64, outer: &[Loop], packer, same| Side {
-        buf,
-        batch: offsets(&pick(&stack, |l| l.n), &pick(&stack, of)).into_iter().map(|o| o + offset as isize).collect(),
-        outer: Index::new(&pick(outer, |l| l.n), &pick(outer, of)),
-        depth: Index::new(&pick(&taps, |l| l.n), &pick(&taps, of)),
+    let target = View::dense(cx.result(result), elem, &shape);
+    let loops = Loops::new(cx, conv, &target);
+    let Loops { positions, features, features_last, out, .. } = &loops;
+    let features_last = *features_last;
+    let side = |view: &View, (batch, outer, depth): Offsets, packer| Side {
+        buf: view.buf,
+        batch,
+        outer,
+        depth,
         packer,
-        same,
+        same: is_same::<T>(view.elem),
     };
-    let features = [feature];
-    let input = side(lhs.buf, lhs.offset, |l| l.lhs, &positions, l, is_same::<T>(lhs.elem));
-    let kernel = side(rhs.buf, rhs_offset, |l| l.rhs, &features, r, is_same::<T>(rhs.elem));
-    let c_batch: Arc<[isize]> = offsets(&pick(&stack, |l| l.n), &pick(&stack, |l| l.out)).into();
+    let input = side(lhs, loops.side(lhs.offset, |l| l.lhs, positions), l);
+    let kernel = side(rhs, loops.side(loops.rhs_offset, |l| l.rhs, features), r);
     let (a, b, rows, columns, c_row) = if features_last {
         let row = positions.iter().rev().find(|l| l.n != 1).map_or(0, |l| l.out);
-        (input, kernel, count(&positions), count(&features), row)
+        (input, kernel, count(positions), count(features), row)
     } else {
-        (kernel, input, count(&features), count(&positions), feature.out)
+        (kernel, input, count(features), count(positions), features[0].out)
     };
     let product = Product {
         a,
         b,
-        c: own,
-        c_batch,
+        c: out.buf,
+        c_batch: loops.side(0, |l| l.out, &[]).0,
         c_row: c_row as usize,
         dense: false,
         rows,
         columns,
-        depth: count(&taps),
+        depth: count(&loops.taps),
         out: out_packer,
         out_size: elem.storage_bytes(),
         out_same: is_same::<T>(elem),
@@ -234,11 +269,10 @@ fn typed<T: Tile>(cx: &mut Lower<'_>, op: OpId, conv: &Conv, find: Find<'_, T>) 
     match tiles {
         #[cfg(target_arch = "x86_64")]
         Some(tiles) => amx::emit(cx, op, product.name(elem), tiles),
-        _ => emit(cx, op, product, own, elem),
+        _ => emit(cx, op, product, out.buf, elem),
     }
-    if !natural {
-        let back = View { strides: out.strides.clone(), ..target.clone() };
-        copy(cx, op, &View { buf: own, ..back }, &target);
+    if out.buf != target.buf {
+        copy(cx, op, out, &target);
     }
 }
 
