@@ -48,19 +48,22 @@ impl<T: Tile> Columns<T> {
         // Fewer rows have more sums each, so that additions do not wait for each other.
         // SAFETY: in the whole block: the caller's; the tiles are inside the rows.
         unsafe {
-            while at + 64 <= self.rows {
-                self.tile::<64, 1, FUSED>(at);
-                at += 64;
+            // Only code for the processor's longer vectors is worth tiles of several sizes.
+            if FUSED || cfg!(not(target_arch = "x86_64")) {
+                while at + 64 <= self.rows {
+                    self.tile::<64, 1, FUSED>(at);
+                    at += 64;
+                }
+                if at + 32 <= self.rows {
+                    self.tile::<32, 2, FUSED>(at);
+                    at += 32;
+                }
+                if at + 16 <= self.rows {
+                    self.tile::<16, 4, FUSED>(at);
+                    at += 16;
+                }
             }
-            if at + 32 <= self.rows {
-                self.tile::<32, 2, FUSED>(at);
-                at += 32;
-            }
-            if at + 16 <= self.rows {
-                self.tile::<16, 4, FUSED>(at);
-                at += 16;
-            }
-            if at + 8 <= self.rows {
+            while at + 8 <= self.rows {
                 self.tile::<8, 8, FUSED>(at);
                 at += 8;
             }

@@ -111,11 +111,9 @@ fn in_memory_order(mut dims: DotDims, lhs: &View, rhs: &View) -> DotDims {
         |view: &View, contract: &[i64]| contract.iter().any(|&d| stride(view, d) == view.elem.storage_bytes() as i64);
     let left = is_innermost(lhs, &dims.lhs_contract);
     let right = is_innermost(rhs, &dims.rhs_contract);
-    match (left, right) {
-        (true, true) if rhs.len() > lhs.len() => pairs.sort_by_key(|&(_, d)| -stride(rhs, d)),
-        (true, _) => pairs.sort_by_key(|&(d, _)| -stride(lhs, d)),
-        (false, true) => pairs.sort_by_key(|&(_, d)| -stride(rhs, d)),
-        (false, false) => {}
+    if left || right {
+        let is_left = left && !(right && rhs.len() > lhs.len());
+        pairs.sort_by_key(|&(l, r)| -if is_left { stride(lhs, l) } else { stride(rhs, r) });
     }
     (dims.lhs_contract, dims.rhs_contract) = pairs.into_iter().unzip();
     dims
