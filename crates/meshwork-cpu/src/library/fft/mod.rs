@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use meshwork_ir::{ElementType, OpId};
 use rustfft::num_complex::Complex;
-use rustfft::{Fft, FftDirection, FftNum, FftPlanner};
+use rustfft::{Fft, FftDirection, FftNum};
 
 use super::attrs;
 use super::copy::dense;
@@ -390,7 +390,7 @@ fn along<T: Wide>(cx: &mut Lower<'_>, op: OpId, from: Buf, to: Buf, dims: &[i64]
     let is_halved = kind != Kind::Complex && n.is_multiple_of(2);
     let length = if is_halved { n / 2 } else { n };
     let mut work = Lines::<T> {
-        fft: FftPlanner::new().plan_fft(length.max(1), direction),
+        fft: plan(length.max(1), direction),
         n,
         kind,
         roots: if is_halved { (0..=n / 2).map(root).collect() } else { vec![] },
@@ -410,9 +410,51 @@ fn along<T: Wide>(cx: &mut Lower<'_>, op: OpId, from: Buf, to: Buf, dims: &[i64]
     cx.step(op, format!("transform {dims:?} along {dim}"), Arc::new(work), vec![from], vec![to]);
 }
 
+/// The transform of a line of `n` numbers.
+#[cfg(not(target_arch = "x86_64"))]
+fn plan<T: FftNum>(n: usize, direction: FftDirection) -> Arc<dyn Fft<T>> {
+    rustfft::FftPlanner::new().plan_fft(n, direction)
+}
+
+/// The transform of a line of `n` numbers.
+#[cfg(target_arch = "x86_64")]
+fn plan<T: FftNum>(n: usize, direction: FftDirection) -> Arc<dyn Fft<T>> {
+    match rustfft::FftPlannerAvx::new() {
+        Ok(mut planner) => planner.plan_fft(n, direction),
+        Err(()) => plain(n, direction),
+    }
+}
+
+/// The transform for processors without AVX: all lengths by those of powers of two. `rustfft` has more algorithms for them,
+/// which take every build longer.
+#[cfg(target_arch = "x86_64")]
+fn plain<T: FftNum>(n: usize, direction: FftDirection) -> Arc<dyn Fft<T>> {
+    use rustfft::algorithm::{BluesteinsAlgorithm, Radix4};
+    if n.is_power_of_two() {
+        return Arc::new(Radix4::new(n, direction));
+    }
+    Arc::new(BluesteinsAlgorithm::new(n, Arc::new(Radix4::new((2 * n - 1).next_power_of_two(), direction))))
+}
+
 #[cfg(test)]
 mod tests {
     use crate::library::testing::check;
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn processors_without_avx_have_all_lengths() {
+        use rustfft::num_complex::Complex;
+        for n in [1, 2, 3, 8, 30, 37, 64, 1009] {
+            for direction in [rustfft::FftDirection::Forward, rustfft::FftDirection::Inverse] {
+                let line: Vec<Complex<f64>> = (0..n).map(|i| Complex::new((i % 7) as f64, (i % 5) as f64)).collect();
+                let (mut a, mut b) = (line.clone(), line);
+                super::plan(n, direction).process(&mut a);
+                super::plain(n, direction).process(&mut b);
+                let worst = a.iter().zip(&b).map(|(a, b)| (a - b).norm()).fold(0.0, f64::max);
+                assert!(worst < 1e-9, "{n} {direction:?}: {worst}");
+            }
+        }
+    }
 
     fn source(kind: &str, from: &str, to: &str, lengths: &[i64]) -> String {
         format!(
