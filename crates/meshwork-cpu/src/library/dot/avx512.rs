@@ -33,7 +33,7 @@ macro_rules! kernel {
             let vectors = call.columns.div_ceil($lanes);
             // SAFETY: the caller's.
             unsafe {
-                if call.a_row == 1 && call.height > 1 { choose!($run, call, true, vectors, [1 2 3 4 5 6], [7 8 9 10 11 12 13 14]) } else { choose!($run, call, false, vectors, [1 2 3 4 5 6], [7 8 9 10 11 12 13 14]) }
+                if call.a_row == 1 && call.height > 1 { choose!($run, call, true, vectors, [2 3 4 5 6], [7 8 9 10 11 12 13 14]) } else { choose!($run, call, false, vectors, [1 2 3 4 5 6], [7 8 9 10 11 12 13 14]) }
             }
         }
 

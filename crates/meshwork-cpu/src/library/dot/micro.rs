@@ -128,6 +128,15 @@ pub(crate) trait Tile: Num + Packed<Sum = Self> {
 }
 
 impl<T: Packed> Micro<T> {
+    /// The same with operands of another type.
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    pub(super) fn cast<U: Packed<Sum = T::Sum>>(&self) -> Micro<U> {
+        let &Micro { depth, a, a_row, a_step, b, b_step, c, c_row, height, width, rows, columns, add } = self;
+        let (a, b) = (a.cast(), b.cast());
+        Micro { depth, a, a_row, a_step, b, b_step, c, c_row, height, width, rows, columns, add }
+    }
+
     /// Writes or adds a finished tile.
     ///
     /// # Safety

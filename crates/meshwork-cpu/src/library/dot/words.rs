@@ -77,7 +77,7 @@ impl<const SIGNED: bool, const OFFSET: bool> Packed for Bytes<SIGNED, OFFSET> {
 
     unsafe fn micro(call: &Micro<Self>) {
         // SAFETY: such words are packed only where the processor has AVX-512 VNNI; the rest is the caller's.
-        unsafe { wordwise::tile_bytes::<Self, SIGNED, OFFSET>(call) }
+        unsafe { wordwise::tile_bytes::<SIGNED>(&call.cast(), if OFFSET { -128 } else { 0 }) }
     }
 }
 

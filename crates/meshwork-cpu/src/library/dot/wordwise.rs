@@ -3,10 +3,10 @@
 //! Both operands are packed.
 
 use super::micro::{Micro, Packed};
-use super::words::Shorts;
+use super::words::{Bytes, Shorts};
 use std::arch::x86_64::*;
 
-/// `sum + a b`; see [`Bytes`](super::words::Bytes).
+/// `sum + a b`; see [`Bytes`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512vnni")]
 fn dot_bytes<const SIGNED: bool>(sum: __m512i, a: __m512i, b: __m512i) -> __m512i {
@@ -31,7 +31,7 @@ fn dot_halves<const _S: bool>(sum: __m512, a: __m512i, b: __m512i) -> __m512 {
 macro_rules! kernel {
     ($run:ident, $sum:ty, $features:literal, $dot:ident, $zero:ident, $load:ident, $store:ident, $add:ident, $sub:ident,
      $mask_load:ident, $mask_store:ident) => {
-        /// A tile of `R` rows by `V` vectors. `OFFSET`: 128 times the sums of the columns are subtracted.
+        /// A tile of `R` rows by `V` vectors. `OFFSET`: the sums of the columns times the bytes `offset` are subtracted.
         ///
         /// # Safety
         /// The features are there; `call.height == R`, `call.columns` are at most those of `V` vectors, and both
@@ -45,13 +45,14 @@ macro_rules! kernel {
             const V: usize,
         >(
             call: &Micro<T>,
+            offset: i8,
         ) {
             // SAFETY: the caller vouches for all elements named.
             unsafe {
                 let (mut a, mut b) = (call.a.cast::<i32>(), call.b.cast::<i32>());
                 let mut acc = [[$zero(); V]; R];
                 let mut off = [$zero(); V];
-                let half = _mm512_set1_epi8(-128);
+                let offset = _mm512_set1_epi8(offset);
                 for i in 0..call.rows {
                     for v in 0..V {
                         let at = call.c.offset(i as isize * call.c_row).wrapping_add(v * 16);
@@ -65,7 +66,7 @@ macro_rules! kernel {
                         _mm_prefetch::<_MM_HINT_T0>(b.wrapping_offset(far).wrapping_add(v * 16).cast());
                         bs[v] = _mm512_loadu_si512(b.add(v * 16).cast());
                         if OFFSET {
-                            off[v] = $dot::<SIGNED>(off[v], half, bs[v]);
+                            off[v] = $dot::<SIGNED>(off[v], offset, bs[v]);
                         }
                     }
                     for i in 0..R {
@@ -99,10 +100,10 @@ macro_rules! kernel {
 
 /// Calls `$run` for the number of rows and vectors at hand.
 macro_rules! choose {
-    ($run:ident, $call:ident, $t:ty, $signed:tt, $offset:tt, [$($r:literal)*]) => {
+    ($run:ident, $call:ident, $t:ty, $signed:tt, $has_offset:tt, $offset:expr, [$($r:literal)*]) => {
         match ($call.height, $call.columns > 16) {
-            $(($r, false) => $run::<$t, { $signed }, { $offset }, $r, 1>($call),
-              ($r, true) => $run::<$t, { $signed }, { $offset }, $r, 2>($call),)*
+            $(($r, false) => $run::<$t, { $signed }, { $has_offset }, $r, 1>($call, $offset),
+              ($r, true) => $run::<$t, { $signed }, { $has_offset }, $r, 2>($call, $offset),)*
             (height, _) => unreachable!("a tile of {height} rows"),
         }
     };
@@ -148,13 +149,13 @@ kernel!(
     _mm512_mask_storeu_ps
 );
 
-/// One tile of [`Bytes`](super::words::Bytes).
+/// One tile of [`Bytes`]. Those without an offset have one of 0, so that few loops are compiled.
 ///
 /// # Safety
 /// AVX-512 VNNI is there; the rest as [`Packed::micro`].
-pub(super) unsafe fn tile_bytes<T: Packed<Sum = i32>, const SIGNED: bool, const OFFSET: bool>(call: &Micro<T>) {
+pub(super) unsafe fn tile_bytes<const SIGNED: bool>(call: &Micro<Bytes<SIGNED, true>>, offset: i8) {
     // SAFETY: the caller's.
-    unsafe { choose!(run_bytes, call, T, SIGNED, OFFSET, [1 2 3 4 5 6 7 8 9 10 11 12]) }
+    unsafe { choose!(run_bytes, call, Bytes<SIGNED, true>, SIGNED, true, offset, [1 2 3 4 5 6 7 8 9 10 11 12]) }
 }
 
 /// One tile of [`Shorts`].
@@ -163,7 +164,7 @@ pub(super) unsafe fn tile_bytes<T: Packed<Sum = i32>, const SIGNED: bool, const 
 /// AVX-512 VNNI is there; the rest as [`Packed::micro`].
 pub(super) unsafe fn tile_shorts<T: Packed<Sum = i32>>(call: &Micro<T>) {
     // SAFETY: the caller's.
-    unsafe { choose!(run_shorts, call, T, false, false, [1 2 3 4 5 6 7 8 9 10 11 12]) }
+    unsafe { choose!(run_shorts, call, T, false, false, 0, [1 2 3 4 5 6 7 8 9 10 11 12]) }
 }
 
 /// One tile of [`Halves`](super::words::Halves).
@@ -172,7 +173,7 @@ pub(super) unsafe fn tile_shorts<T: Packed<Sum = i32>>(call: &Micro<T>) {
 /// AVX-512 BF16 is there; the rest as [`Packed::micro`].
 pub(super) unsafe fn tile_halves<T: Packed<Sum = f32>>(call: &Micro<T>) {
     // SAFETY: the caller's.
-    unsafe { choose!(run_halves, call, T, false, false, [1 2 3 4 5 6 7 8 9 10 11 12]) }
+    unsafe { choose!(run_halves, call, T, false, false, 0, [1 2 3 4 5 6 7 8 9 10 11 12]) }
 }
 
 /// One tile of [`Shorts`] with AVX2, at most 6 rows by 16 columns.

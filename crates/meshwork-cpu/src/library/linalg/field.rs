@@ -273,6 +273,12 @@ pub(super) fn wide<A, K: Kernel<A>>(kernel: K, args: A) -> K::Out {
             Lanes::Any => {}
         }
     }
+    narrow(kernel, args)
+}
+
+/// For other processors: a function, so that a kernel is compiled for them once, not in each place that runs it.
+#[inline(never)]
+fn narrow<A, K: Kernel<A>>(kernel: K, args: A) -> K::Out {
     kernel.run(args)
 }
 
