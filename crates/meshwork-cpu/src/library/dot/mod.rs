@@ -8,7 +8,8 @@
 //! | `pack`, `group` | operands in the order in which these read them |
 //! | `plan` | parts, blocks, what is packed |
 //! | `factor` | operands, and conversions that are left to packing |
-//! | `matvec`, `columns`, `narrow` | matrix times vector; a small one; a matrix of `bf16` times a vector |
+//! | `matvec`, `columns`, `narrow` | matrix times vector; a small one; a matrix of `bf16` or `f16` times a vector |
+//! | `stacked` | stacks of small products, one in each lane |
 //! | `product` | the work of a stack of products |
 //! | `subnormal` | numbers that are taken as zero |
 //!
@@ -32,6 +33,7 @@ mod narrow;
 pub(crate) mod pack;
 pub(crate) mod plan;
 pub(crate) mod product;
+mod stacked;
 mod subnormal;
 #[cfg(test)]
 mod tests;
@@ -142,6 +144,27 @@ struct Strided {
 }
 
 impl Call<'_> {
+    /// How many products there are, and their rows, columns and terms.
+    fn extents(&self) -> (usize, [usize; 3]) {
+        let view = &self.lhs.view;
+        let size = |list: &[i64]| list.iter().map(|&d| view.dims[d as usize] as usize).product::<usize>();
+        let (batch, depth) = (size(&self.dims.lhs_batch), size(&self.dims.lhs_contract));
+        let [rows, columns] = [&self.lhs, &self.rhs].map(|f| f.view.len() / (batch * depth).max(1));
+        (batch, [rows, columns, depth])
+    }
+
+    /// Whether it is a stack of products of small matrices.
+    fn is_stack(&self) -> bool {
+        let (batch, sizes) = self.extents();
+        stacked::is_stack(batch, sizes)
+    }
+
+    /// Whether the left, or the right operand is a matrix that is multiplied by a vector.
+    fn is_by_vector(&self) -> [bool; 2] {
+        let (_, [rows, columns, _]) = self.extents();
+        [columns == 1, rows == 1]
+    }
+
     /// Both operands by their strides.
     fn strided(&self) -> [Strided; 2] {
         let d = self.dims;
@@ -176,12 +199,14 @@ pub fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
     let dims = in_memory_order(dims, &lhs.view, &rhs.view);
     let call = Call { op, lhs, rhs, elem, dims: &dims };
     let types = [call.lhs.elem, call.rhs.elem, elem];
-    if narrow::lower(cx, &call) {
-        return Ok(true);
-    }
-    #[cfg(target_arch = "x86_64")]
-    if amx::lower(cx, &call) || words::lower(cx, &call) {
-        return Ok(true);
+    if !call.is_stack() {
+        if narrow::lower(cx, &call) {
+            return Ok(true);
+        }
+        #[cfg(target_arch = "x86_64")]
+        if amx::lower(cx, &call) || words::lower(cx, &call) {
+            return Ok(true);
+        }
     }
     let wide = types.iter().any(|t| matches!(t, ElementType::F64 | ElementType::C128));
     if types.iter().any(|t| t.is_complex()) {
@@ -313,7 +338,10 @@ fn product_of<T: Packed>(
 
 /// Adds the steps of `product` into `c`.
 pub(crate) fn emit<T: Tile>(cx: &mut Lower<'_>, op: OpId, product: Product<T>, c: Buf, elem: ElementType) {
-    if let Some(work) = matvec::Matvec::new(Product { c, ..product.clone() }) {
+    let product = Product { c, ..product };
+    if let Some(work) = stacked::Stacked::new(&product) {
+        cx.step(op, product.name(elem), Arc::new(work), vec![product.a.buf, product.b.buf], vec![c]);
+    } else if let Some(work) = matvec::Matvec::new(product.clone()) {
         let reads = work.reads();
         cx.step(op, product.name(elem), Arc::new(work), reads, vec![c]);
     } else {

@@ -1,6 +1,9 @@
-//! Matrices of `bf16` times single vectors: as fast as the matrix streams from memory, because nothing of it is packed. The
-//! sums are in `f32`.
+//! Matrices of `bf16` and `f16` times single vectors: as fast as the matrix streams from memory, because nothing of it is packed.
+//! So is a matrix of `f32` that the product takes as `bf16`. The sums are in `f32`.
 
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::*;
+use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -9,21 +12,103 @@ use meshwork_ir::ElementType;
 use super::pack::Index;
 use super::product::Product;
 use super::subnormal::Subnormals;
-use super::{Call, product_of, single};
+use super::{Call, Factor, product_of, single};
 use crate::compile::lower::Lower;
 use crate::library::nest::{parts_of, piece};
-use crate::library::num::Num;
+use crate::library::num::{Bf16, Element, F16, Num, Rounded};
 use crate::step::{Fault, Frame, Scratch, Work};
+
+/// An element of a matrix as it is in memory.
+trait Half: Copy + Send + Sync + std::fmt::Debug + 'static {
+    /// The number that it is.
+    fn widened(self) -> f32;
+
+    /// Eight neighbors.
+    ///
+    /// # Safety
+    /// They are valid; the processor has AVX2 and F16C.
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn eight(from: *const Self) -> __m256;
+}
+
+/// An element of `bf16`.
+#[derive(Clone, Copy, Debug)]
+struct Brain(u16);
+
+impl Half for Brain {
+    #[inline(always)]
+    fn widened(self) -> f32 {
+        Bf16.load(self.0)
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn eight(from: *const Brain) -> __m256 {
+        // SAFETY: the caller's.
+        let bits = unsafe { _mm_loadu_si128(from.cast()) };
+        _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(bits)))
+    }
+}
+
+/// An element of `f16`.
+#[derive(Clone, Copy, Debug)]
+struct Short(u16);
+
+impl Half for Short {
+    #[inline(always)]
+    fn widened(self) -> f32 {
+        F16.load(self.0)
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn eight(from: *const Short) -> __m256 {
+        // SAFETY: the caller's.
+        _mm256_cvtph_ps(unsafe { _mm_loadu_si128(from.cast()) })
+    }
+}
+
+/// An `f32` that is rounded to `bf16`.
+impl Half for f32 {
+    #[inline(always)]
+    fn widened(self) -> f32 {
+        Rounded.load(self)
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn eight(from: *const f32) -> __m256 {
+        // SAFETY: the caller's.
+        let x = unsafe { _mm256_loadu_ps(from) };
+        let bits = _mm256_castps_si256(x);
+        let odd = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
+        let up = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd);
+        let short = _mm256_and_si256(up, _mm256_set1_epi32(!0xffff));
+        // What is not a number stays one.
+        _mm256_blendv_ps(_mm256_castsi256_ps(short), x, _mm256_cmp_ps::<_CMP_UNORD_Q>(x, x))
+    }
+}
+
+/// Whether the processor has the instructions of [`Half::eight`] and of fused products.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn has_eight() -> bool {
+    super::has_fma() && std::arch::is_x86_feature_detected!("f16c")
+}
 
 /// `y[b][i] = Σ M[b][i, k] x[b][k]`.
 #[derive(Debug)]
-struct Narrow {
+struct Narrow<H> {
     product: Product<f32>,
     /// Whether the matrix is `A`.
     left: bool,
     /// Whether the matrix is contiguous along the sums; else its rows `i` are neighbors.
     along: bool,
     parts: usize,
+    elements: PhantomData<H>,
 }
 
 /// Rows whose sums are written together.
@@ -36,22 +121,35 @@ const SHORT_ROW: usize = 1536;
 /// The same where rows are neighbors: their sums stay in the first-level cache.
 const STRETCH: usize = 2048;
 
-/// Adds the step of a product of a matrix of `bf16` and a vector; false if it is another one.
+/// Adds the step of a product of such a matrix and a vector; false if it is another one.
 pub(super) fn lower(cx: &mut Lower<'_>, call: &Call<'_>) -> bool {
-    let narrow = |elem| elem == ElementType::BF16;
+    let vectors = call.is_by_vector();
+    let matrix = |right: bool| if right { &call.rhs } else { &call.lhs };
+    [false, true].into_iter().zip(vectors).any(|(right, is_one)| {
+        is_one
+            && match matrix(right) {
+                Factor { view, .. } if view.elem == ElementType::BF16 => lower_as::<Brain>(cx, call, right),
+                Factor { view, .. } if view.elem == ElementType::F16 => lower_as::<Short>(cx, call, right),
+                Factor { view, elem } if (view.elem, *elem) == (ElementType::F32, ElementType::BF16) => {
+                    lower_as::<f32>(cx, call, right)
+                }
+                _ => false,
+            }
+    })
+}
+
+/// The same where elements are `H`, and the matrix is on the right or on the left.
+fn lower_as<H: Half>(cx: &mut Lower<'_>, call: &Call<'_>, right: bool) -> bool {
     let (Some(a), Some(b), Some(out)) = (call.lhs.single(), call.rhs.single(), single(call.elem)) else {
         return false;
     };
     let product = product_of(call, a, b, out);
-    let left = product.columns == 1 && narrow(call.lhs.view.elem);
-    let right = product.rows == 1 && narrow(call.rhs.view.elem);
-    if !left && !right {
-        return false;
-    }
+    let left = !right;
     let (matrix, rows) = if left { (&product.a, product.rows) } else { (&product.b, product.columns) };
+    let size = size_of::<H>() as isize;
     let along = match (&matrix.outer, &matrix.depth) {
-        (Index::Stride(_), Index::Stride(2)) => true,
-        (Index::Stride(2), Index::Stride(_)) => false,
+        (Index::Stride(_), Index::Stride(step)) if *step == size => true,
+        (Index::Stride(step), Index::Stride(_)) if *step == size => false,
         _ => return false,
     };
     if rows * product.depth == 0 {
@@ -60,15 +158,15 @@ pub(super) fn lower(cx: &mut Lower<'_>, call: &Call<'_>) -> bool {
     let batch = matrix.batch.len();
     // Neighboring rows are read in lines as long as a part has rows: short ones are fetched badly.
     let most = if batch > 1 { batch } else { rows.div_ceil(if along { 64 } else { 512 }) };
-    let parts = parts_of(batch * rows * product.depth * 2, 256 << 10, most);
+    let parts = parts_of(batch * rows * product.depth * size_of::<H>(), 256 << 10, most);
     let c = cx.result(cx.module.op(call.op).results()[0]);
     let (name, reads) = (product.name(call.elem), vec![product.a.buf, product.b.buf]);
-    let work = Narrow { product: Product { c, ..product }, left, along, parts };
+    let work = Narrow::<H> { product: Product { c, ..product }, left, along, parts, elements: PhantomData };
     cx.step(call.op, name, Arc::new(work), reads, vec![c]);
     true
 }
 
-impl Narrow {
+impl<H: Half> Narrow<H> {
     fn rows(&self) -> usize {
         if self.left { self.product.rows } else { self.product.columns }
     }
@@ -94,32 +192,32 @@ impl Narrow {
                 let sums = &mut sums[..count];
                 if self.along {
                     let row = |i: usize| {
-                        let at = matrix.offset(m.outer.at(start + i)).cast::<u16>();
+                        let at = matrix.offset(m.outer.at(start + i)).cast::<H>();
                         std::slice::from_raw_parts(at, p.depth)
                     };
                     let full = count / 4 * 4;
                     for i in (0..full).step_by(4) {
                         let rows = std::array::from_fn(|r| row(i + r));
                         let four = if p.depth <= SHORT_ROW {
-                            dots::<4, true>(rows, 4 * m.outer.step(), x)
+                            dots::<H, 4, true>(rows, 4 * m.outer.step(), x)
                         } else {
-                            dots::<4, false>(rows, 0, x)
+                            dots::<H, 4, false>(rows, 0, x)
                         };
                         sums[i..i + 4].copy_from_slice(&four);
                     }
                     for i in full..count {
-                        [sums[i]] = dots::<1, false>([row(i)], 0, x);
+                        [sums[i]] = dots::<H, 1, false>([row(i)], 0, x);
                     }
                 } else {
                     let line = |k: usize| {
-                        let at = matrix.offset(m.outer.at(start) + m.depth.at(k)).cast::<u16>();
+                        let at = matrix.offset(m.outer.at(start) + m.depth.at(k)).cast::<H>();
                         std::slice::from_raw_parts(at, count)
                     };
                     sums.fill(0.0);
                     let full = p.depth / 4 * 4;
                     for k in (0..full).step_by(4) {
                         let factors = std::array::from_fn(|r| x[k + r]);
-                        add_lines::<4>(sums, std::array::from_fn(|r| line(k + r)), factors);
+                        add_lines::<H, 4>(sums, std::array::from_fn(|r| line(k + r)), factors);
                     }
                     for k in full..p.depth {
                         add_lines(sums, [line(k)], [x[k]]);
@@ -131,14 +229,14 @@ impl Narrow {
     }
 }
 
-impl Work for Narrow {
+impl<H: Half> Work for Narrow<H> {
     fn parts(&self) -> usize {
         self.parts
     }
 
     fn cost(&self) -> u64 {
         let p = &self.product;
-        (p.a.batch.len() * p.rows * p.columns * p.depth * 2) as u64 / 15 + 50
+        (p.a.batch.len() * p.rows * p.columns * p.depth * size_of::<H>()) as u64 / 15 + 50
     }
 
     unsafe fn run(&self, frame: &Frame<'_>, scratch: &mut Scratch, part: usize) -> Result<(), Fault> {
@@ -157,52 +255,56 @@ impl Work for Narrow {
     }
 }
 
-/// The sums of rows of `bf16`, each as long as `x`, times `x`. How many rows there are does not change the sum of any. `AHEAD`: the
+/// The sums of rows, each as long as `x`, times `x`. How many rows there are does not change the sum of any. `AHEAD`: the
 /// rows `far` bytes further are fetched meanwhile.
 #[inline]
-fn dots<const R: usize, const AHEAD: bool>(rows: [&[u16]; R], far: isize, x: &[f32]) -> [f32; R] {
+fn dots<H: Half, const R: usize, const AHEAD: bool>(rows: [&[H]; R], far: isize, x: &[f32]) -> [f32; R] {
     #[cfg(target_arch = "x86_64")]
-    if super::has_fma() {
+    if has_eight() {
         // SAFETY: the processor has the instructions.
-        return unsafe { dots_fma::<R, AHEAD>(rows, far, x) };
+        return unsafe { dots_fma::<H, R, AHEAD>(rows, far, x) };
     }
     let _ = far;
     rows.map(|row| {
         let mut sums = [0.0f32; 8];
         for (i, (m, x)) in row.iter().zip(x).enumerate() {
-            sums[i % 8] += widened(*m) * x;
+            sums[i % 8] += m.widened() * x;
         }
         sums.iter().sum()
     })
 }
 
-/// Adds lines of `bf16`, each as long as `sums`, times a factor each: one product after another.
+/// Adds lines, each as long as `sums`, times a factor each: one product after another.
 #[inline]
-fn add_lines<const R: usize>(sums: &mut [f32], lines: [&[u16]; R], factors: [f32; R]) {
+fn add_lines<H: Half, const R: usize>(sums: &mut [f32], lines: [&[H]; R], factors: [f32; R]) {
     #[cfg(target_arch = "x86_64")]
-    if super::has_fma() {
+    if has_eight() {
         // SAFETY: the processor has the instructions.
         return unsafe { add_lines_fma(sums, lines, factors) };
     }
-    add_some::<R, false>(sums, lines, factors, 0);
+    add_some::<H, R, false>(sums, lines, factors, 0);
 }
 
 /// [`add_lines`] from position `from` on.
 #[inline(always)]
-fn add_some<const R: usize, const FUSED: bool>(sums: &mut [f32], lines: [&[u16]; R], factors: [f32; R], from: usize) {
+fn add_some<H: Half, const R: usize, const FUSED: bool>(
+    sums: &mut [f32],
+    lines: [&[H]; R],
+    factors: [f32; R],
+    from: usize,
+) {
     for (i, sum) in sums.iter_mut().enumerate().skip(from) {
         for r in 0..R {
-            *sum = sum.add_product::<FUSED>(factors[r], widened(lines[r][i]));
+            *sum = sum.add_product::<FUSED>(factors[r], lines[r][i].widened());
         }
     }
 }
 
 /// # Safety
-/// The processor has AVX2 and FMA.
+/// The processor has AVX2, FMA and F16C.
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-unsafe fn add_lines_fma<const R: usize>(sums: &mut [f32], lines: [&[u16]; R], factors: [f32; R]) {
-    use std::arch::x86_64::*;
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn add_lines_fma<H: Half, const R: usize>(sums: &mut [f32], lines: [&[H]; R], factors: [f32; R]) {
     let full = sums.len() / 8 * 8;
     let factor = factors.map(|f| _mm256_set1_ps(f));
     for at in (0..full).step_by(8) {
@@ -211,35 +313,28 @@ unsafe fn add_lines_fma<const R: usize>(sums: &mut [f32], lines: [&[u16]; R], fa
             let to = sums.as_mut_ptr().add(at);
             let mut sum = _mm256_loadu_ps(to);
             for r in 0..R {
-                let bits = _mm_loadu_si128(lines[r].as_ptr().add(at).cast());
-                let wide = _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(bits)));
-                sum = _mm256_fmadd_ps(wide, factor[r], sum);
+                sum = _mm256_fmadd_ps(H::eight(lines[r].as_ptr().add(at)), factor[r], sum);
             }
             _mm256_storeu_ps(to, sum);
         }
     }
-    add_some::<R, true>(sums, lines, factors, full);
-}
-
-#[inline(always)]
-fn widened(bits: u16) -> f32 {
-    f32::from_bits(u32::from(bits) << 16)
+    add_some::<H, R, true>(sums, lines, factors, full);
 }
 
 /// # Safety
-/// The processor has AVX2 and FMA.
+/// The processor has AVX2, FMA and F16C.
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-unsafe fn dots_fma<const R: usize, const AHEAD: bool>(rows: [&[u16]; R], far: isize, x: &[f32]) -> [f32; R] {
-    use std::arch::x86_64::*;
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn dots_fma<H: Half, const R: usize, const AHEAD: bool>(rows: [&[H]; R], far: isize, x: &[f32]) -> [f32; R] {
     let full = x.len() / 16 * 16;
     let mut sums = [[_mm256_setzero_ps(); 2]; R];
     for k in (0..full).step_by(16) {
         if AHEAD {
-            // A line is 32 elements: half of the rows at each of its halves.
-            let first = k / 16 % 2;
-            for r in (first..R).step_by(2) {
-                let line = rows[r].as_ptr().wrapping_add(k - 16 * first);
+            // A line of memory is one or two times 16 elements, and each of its turns asks for as large a share of the rows.
+            let turns = 4 / size_of::<H>();
+            let turn = k / 16 % turns;
+            for r in (turn..R).step_by(turns) {
+                let line = rows[r].as_ptr().wrapping_add(k - 16 * turn);
                 _mm_prefetch::<_MM_HINT_T0>(line.wrapping_byte_offset(far).cast());
             }
         }
@@ -249,9 +344,7 @@ unsafe fn dots_fma<const R: usize, const AHEAD: bool>(rows: [&[u16]; R], far: is
             unsafe {
                 let v = _mm256_loadu_ps(x.as_ptr().add(at));
                 for r in 0..R {
-                    let bits = _mm_loadu_si128(rows[r].as_ptr().add(at).cast());
-                    let wide = _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(bits)));
-                    sums[r][half] = _mm256_fmadd_ps(wide, v, sums[r][half]);
+                    sums[r][half] = _mm256_fmadd_ps(H::eight(rows[r].as_ptr().add(at)), v, sums[r][half]);
                 }
             }
         }
@@ -260,7 +353,7 @@ unsafe fn dots_fma<const R: usize, const AHEAD: bool>(rows: [&[u16]; R], far: is
         let mut lanes = [0.0f32; 8];
         // SAFETY: the array has room for eight numbers.
         unsafe { _mm256_storeu_ps(lanes.as_mut_ptr(), _mm256_add_ps(sums[r][0], sums[r][1])) };
-        let rest: f32 = rows[r][full..].iter().zip(&x[full..]).map(|(m, x)| widened(*m) * x).sum();
+        let rest: f32 = rows[r][full..].iter().zip(&x[full..]).map(|(m, x)| m.widened() * x).sum();
         let [a, b, c, d, e, f, g, h] = lanes;
         ((a + e) + (b + f)) + ((c + g) + (d + h)) + rest
     })

@@ -142,18 +142,64 @@ fn products_of_all_element_types() {
     }
 }
 
-/// A matrix of `bf16` and a vector, on either side, transposed or not, in stacks, with lengths that are no multiples of anything.
+/// A matrix of `bf16` or `f16` and a vector, on either side, transposed or not, in stacks, with lengths that are no multiples of anything.
 #[test]
 fn narrow_matrices_times_vectors() {
     for (batch, depth) in [(0, 1), (0, 37), (3, 64), (0, 2100)] {
         for [rows, columns] in [[1, 1], [1, 67], [67, 1], [1, 3]] {
             for (ta, tb) in [(false, false), (false, true), (true, false), (true, true)] {
-                for out in ["bf16", "f32"] {
-                    check(&product("bf16", out, [batch, rows, columns, depth], ta, tb), 8e-3);
+                for (elem, out) in [("bf16", "bf16"), ("bf16", "f32"), ("f16", "f16"), ("f16", "f32")] {
+                    check(&product(elem, out, [batch, rows, columns, depth], ta, tb), 8e-3);
                 }
             }
         }
     }
+}
+
+/// Stacks of small matrices, which are computed side by side: all layouts, all ends of stacks, elements that are converted.
+#[test]
+fn stacks_of_small_products() {
+    let types = [("f32", "f32"), ("f64", "f64"), ("complex<f32>", "complex<f32>"), ("i32", "i32"), ("ui8", "i64")];
+    let converted = [("bf16", "bf16"), ("bf16", "f32"), ("f16", "f16"), ("i8", "i32"), ("f32", "f64")];
+    for (elem, out) in types.into_iter().chain(converted) {
+        let tolerance = if ["bf16", "f16"].contains(&elem) { 8e-3 } else { 1e-5 };
+        for batch in [15, 16, 17, 40] {
+            for [m, n, k] in [[1, 1, 1], [2, 2, 2], [3, 3, 3], [1, 1, 64], [4, 1, 5], [1, 9, 14], [8, 8, 8], [2, 3, 0]]
+            {
+                for (ta, tb) in [(false, false), (true, false), (false, true), (true, true)] {
+                    check(&product(elem, out, [batch, m, n, k], ta, tb), tolerance);
+                }
+            }
+        }
+    }
+}
+
+/// The same where a stack is not the outermost dimension, has gaps, is in two dimensions, or where one matrix is for all.
+#[test]
+fn stacks_of_small_products_by_strides() {
+    check(
+        "func.func @main(%a: tensor<3x2x20xf32>, %b: tensor<2x20x4xf32>) -> tensor<20x3x4xf32> {
+        %r = stablehlo.dot_general %a, %b, batching_dims = [2] x [1], contracting_dims = [1] x [0]
+            : (tensor<3x2x20xf32>, tensor<2x20x4xf32>) -> tensor<20x3x4xf32>
+        return %r : tensor<20x3x4xf32> }",
+        1e-6,
+    );
+    check(
+        "func.func @main(%a: tensor<40x3x3xf64>, %b: tensor<3x3xf64>) -> tensor<20x3x3xf64> {
+        %0 = stablehlo.slice %a [1:40:2, 0:3, 0:3] : (tensor<40x3x3xf64>) -> tensor<20x3x3xf64>
+        %1 = stablehlo.broadcast_in_dim %b, dims = [1, 2] : (tensor<3x3xf64>) -> tensor<20x3x3xf64>
+        %r = stablehlo.dot_general %0, %1, batching_dims = [0] x [0], contracting_dims = [2] x [1]
+            : (tensor<20x3x3xf64>, tensor<20x3x3xf64>) -> tensor<20x3x3xf64>
+        return %r : tensor<20x3x3xf64> }",
+        1e-12,
+    );
+    check(
+        "func.func @main(%a: tensor<5x7x9xf32>, %b: tensor<5x9x7xf32>) -> tensor<5x7xf32> {
+        %r = stablehlo.dot_general %a, %b, batching_dims = [0, 1] x [0, 2], contracting_dims = [2] x [1]
+            : (tensor<5x7x9xf32>, tensor<5x9x7xf32>) -> tensor<5x7xf32>
+        return %r : tensor<5x7xf32> }",
+        1e-5,
+    );
 }
 
 #[test]
