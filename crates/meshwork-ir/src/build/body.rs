@@ -1,7 +1,8 @@
 //! Operations with bodies: opened, given their bodies, then closed, which infers the result types.
 
 use super::{BuildError, Builder, Place};
-use crate::infer::infer_op;
+use crate::infer::infer_results;
+use crate::module::TypeId;
 use crate::op::{ControlOp, SdyOp};
 use crate::{BlockId, OpId, OpKind, OpSpec, Type, ValueId, Values};
 
@@ -34,7 +35,7 @@ impl Builder<'_> {
     /// Inserts an operation that has all its bodies, and returns its results.
     pub fn close(&mut self, op: OpenOp) -> Result<Values, BuildError> {
         let op = op.0;
-        let types = match infer_op(self.module, op) {
+        let types = match infer_results(self.module, op) {
             Ok(types) => types,
             Err(error) => {
                 self.module.erase(op);
@@ -42,9 +43,8 @@ impl Builder<'_> {
             }
         };
         if self.module.op(op).results.is_empty() {
-            for mut ty in types {
-                self.module.context.intern_new(&mut ty);
-                self.module.add_result(op, ty);
+            for ty in self.intern(types) {
+                self.module.add_result_typed(op, ty);
             }
         }
         self.insert(op);
@@ -83,10 +83,11 @@ impl Bodies<'_, '_> {
     /// Adds a body that takes `args` and returns the values that `build` returns.
     pub(super) fn add<R: IntoIterator<Item = ValueId>>(
         &mut self,
-        args: impl IntoIterator<Item = Type>,
+        args: &[TypeId],
         build: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<R, BuildError>,
     ) -> Result<(), BuildError> {
-        let block = self.builder.begin_body(self.op, args);
+        let region = self.builder.module.add_region(self.op.0);
+        let block = self.builder.module.add_block_typed(region, args);
         let args = self.builder.module.block(block).args.clone();
         let loc = self.builder.loc.clone();
         let mut inner = Builder { module: self.builder.module, place: Place::End(block), loc, pos: self.builder.pos };

@@ -1,6 +1,7 @@
 //! Loops, branches, calls, tuples and tokens.
 
 use super::{BuildError, Builder};
+use crate::module::TypeIds;
 use crate::op::{ControlOp, TokenOp};
 use crate::{Attr, OpKind, OpSpec, Type, ValueId, Values};
 
@@ -12,11 +13,11 @@ impl Builder<'_> {
         cond: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<C, BuildError>,
         body: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<R, BuildError>,
     ) -> Result<Values, BuildError> {
-        let types: Vec<Type> = inits.iter().map(|&v| self.ty(v).clone()).collect();
+        let types: TypeIds = inits.iter().map(|&v| self.module.type_id(v)).collect();
         let spec = OpSpec::new(OpKind::Control(ControlOp::While)).operands(inits.iter().copied());
         self.op_with_bodies(spec, |bodies| {
-            bodies.add(types.clone(), cond)?;
-            bodies.add(types, body)
+            bodies.add(&types, cond)?;
+            bodies.add(&types, body)
         })
     }
 
@@ -28,8 +29,8 @@ impl Builder<'_> {
         no: impl FnOnce(&mut Builder<'_>) -> Result<N, BuildError>,
     ) -> Result<Values, BuildError> {
         self.op_with_bodies(OpSpec::new(OpKind::Control(ControlOp::If)).operands([pred]), |bodies| {
-            bodies.add(vec![], |b, _| yes(b))?;
-            bodies.add(vec![], |b, _| no(b))
+            bodies.add(&[], |b, _| yes(b))?;
+            bodies.add(&[], |b, _| no(b))
         })
     }
 
@@ -41,7 +42,7 @@ impl Builder<'_> {
         mut branch: impl FnMut(&mut Builder<'_>, usize) -> Result<R, BuildError>,
     ) -> Result<Values, BuildError> {
         self.op_with_bodies(OpSpec::new(OpKind::Control(ControlOp::Case)).operands([index]), |bodies| {
-            (0..count).try_for_each(|i| bodies.add(vec![], |b, _| branch(b, i)))
+            (0..count).try_for_each(|i| bodies.add(&[], |b, _| branch(b, i)))
         })
     }
 

@@ -55,9 +55,9 @@ impl Builder<'_> {
     ) -> Result<Values, BuildError> {
         let spec = OpSpec::new(OpKind::Body(BodyOp::Reduce))
             .operands(inputs.iter().chain(inits).copied())
-            .attr("dimensions", Attr::I64Array(dims.into()));
+            .attr("dimensions", self.list(dims));
         let args = self.scalars_of(inits.iter().chain(inputs));
-        self.op_with_bodies(spec, |bodies| bodies.add(args, combine))
+        self.op_with_bodies(spec, |bodies| bodies.add(&args, combine))
     }
 
     /// `x` reduced over `dims` by the operation `kind` of two scalars, starting from `init`.
@@ -76,7 +76,7 @@ impl Builder<'_> {
         let spec =
             window.attrs(OpSpec::new(OpKind::Body(BodyOp::ReduceWindow)).operands(inputs.iter().chain(inits).copied()));
         let args = self.scalars_of(inits.iter().chain(inputs));
-        self.op_with_bodies(spec, |bodies| bodies.add(args, combine))
+        self.op_with_bodies(spec, |bodies| bodies.add(&args, combine))
     }
 
     /// Each element of `source` combined into the element of its window of `x` that `select` prefers.
@@ -92,8 +92,8 @@ impl Builder<'_> {
         let spec = window.attrs(OpSpec::new(OpKind::Body(BodyOp::SelectAndScatter)).operands([x, source, init]));
         let (pair, sum) = (self.scalars_of([x, x].iter()), self.scalars_of([init, source].iter()));
         let out = self.op_with_bodies(spec, |bodies| {
-            bodies.add(pair, select)?;
-            bodies.add(sum, scatter)
+            bodies.add(&pair, select)?;
+            bodies.add(&sum, scatter)
         })?;
         Ok(out[0])
     }
@@ -112,7 +112,7 @@ impl Builder<'_> {
             .attr("dimension", Attr::i64(dim))
             .attr("is_stable", Attr::Bool(stability == Stability::Stable));
         let args = self.scalars_of(inputs.iter().flat_map(|v| [v, v]));
-        self.op_with_bodies(spec, |bodies| bodies.add(args, less))
+        self.op_with_bodies(spec, |bodies| bodies.add(&args, less))
     }
 
     /// A scalar function of each element of `inputs`, which have one shape.
@@ -126,6 +126,6 @@ impl Builder<'_> {
             .operands(inputs.iter().copied())
             .attr("dimensions", Attr::i64s(0..rank as i64));
         let args = self.scalars_of(inputs.iter());
-        Ok(self.op_with_bodies(spec, |bodies| bodies.add(args, apply))?[0])
+        Ok(self.op_with_bodies(spec, |bodies| bodies.add(&args, apply))?[0])
     }
 }

@@ -4,7 +4,7 @@ use smallvec::{SmallVec, smallvec};
 use smol_str::format_smolstr;
 
 use super::check::{Elems, dims_agree, list, shapes_agree};
-use super::{InferError, OpTypes, Types};
+use super::{Inferred, OpTypes, Wrong};
 use crate::{DYNAMIC, Dims, ElementType, TensorType, Type};
 
 /// Types of some operands.
@@ -35,9 +35,9 @@ pub(super) fn reducer(
     inputs: &[&TensorType],
     inits: &[&TensorType],
     allowed: &[i64],
-) -> Result<(), InferError> {
+) -> Result<(), Wrong> {
     let n = inputs.len();
-    let args = t.body(index, name)?.args;
+    let args = t.args(index, name)?;
     let returns = t.returns(index, name)?;
     if args.len() != 2 * n {
         return Err(t.bad_body(
@@ -49,7 +49,8 @@ pub(super) fn reducer(
         return Err(t.bad_body(name, format!("returns {} value(s), but must return {n}, one per input", returns.len())));
     }
     for i in 0..n {
-        let (Type::Tensor(acc), Type::Tensor(first), Type::Tensor(element)) = (returns[i], args[i], args[n + i]) else {
+        let (Type::Tensor(acc), Type::Tensor(first), Type::Tensor(element)) = (&returns[i], &args[i], &args[n + i])
+        else {
             return Err(t.bad_body(name, format!("must work on tensors, but result {i} is {}", returns[i])));
         };
         if acc.elem != first.elem || !shapes_agree(&acc.dims, &first.dims) {
@@ -84,15 +85,15 @@ pub(super) fn reducer(
 
 /// The element types that body `index` accumulates in; those of the inputs while there is no body.
 pub(super) fn accumulators(t: &OpTypes, index: usize, inputs: &[&TensorType]) -> SmallVec<[ElementType; 2]> {
-    let returns = t.bodies.get(index).and_then(|b| b.returns).unwrap_or(&[]);
-    let elem = |i: usize| returns.get(i).and_then(|r| r.elem());
+    let returns = t.returned(index);
+    let elem = |i: usize| returns?.get(i)?.elem();
     let mut out = SmallVec::new();
     inputs.iter().enumerate().for_each(|(i, x)| out.push(elem(i).unwrap_or(x.elem)));
     out
 }
 
 /// Splits the operands in inputs and as many initial values; inputs have one shape.
-pub(super) fn inputs_and_inits<'a>(t: &OpTypes<'a>) -> Result<(Tensors<'a>, Tensors<'a>), InferError> {
+pub(super) fn inputs_and_inits<'a>(t: &OpTypes<'a>) -> Result<(Tensors<'a>, Tensors<'a>), Wrong> {
     t.at_least(2)?;
     let n = t.operands.len() / 2;
     if t.operands.len() != 2 * n {
@@ -113,14 +114,14 @@ pub(super) fn inputs_and_inits<'a>(t: &OpTypes<'a>) -> Result<(Tensors<'a>, Tens
 }
 
 /// `reduce`.
-pub(super) fn reduce(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn reduce(t: &OpTypes) -> Inferred {
     let (inputs, inits) = inputs_and_inits(t)?;
     let dims = t.ints("dimensions")?;
     t.distinct_dims("dimensions", &dims, inputs[0].rank())?;
     let kept = (0..inputs[0].rank()).filter(|&d| !dims.contains(&(d as i64)));
     let mut shape = Dims::new();
     kept.for_each(|d| shape.push(inputs[0].dims[d]));
-    if t.bodies.is_empty() {
+    if t.regions.is_empty() {
         for (i, init) in inits.iter().enumerate() {
             if init.rank() != 0 || !promotable(init.elem, inputs[i].elem) {
                 let expected = format_smolstr!("a scalar to reduce {} with", inputs[i]);
@@ -131,13 +132,11 @@ pub(super) fn reduce(t: &OpTypes) -> Result<Types, InferError> {
         reducer(t, 0, "body", &inputs, &inits, &shape)?;
     }
     let elems = accumulators(t, 0, &inputs);
-    let mut types = Types::new();
-    elems.into_iter().for_each(|elem| types.push(t.tensor_type(shape.clone(), elem)));
-    Ok(types)
+    Ok(elems.into_iter().map(|elem| t.result(&shape, elem)).collect())
 }
 
 /// `map`: a scalar body applied to each element.
-pub(super) fn map(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn map(t: &OpTypes) -> Inferred {
     t.at_least(1)?;
     let inputs = t.tensors(0, "inputs")?;
     let dims = t.ints("dimensions")?;
@@ -151,35 +150,35 @@ pub(super) fn map(t: &OpTypes) -> Result<Types, InferError> {
         let detail = format!("must list all {} dimensions in order, but is {}", inputs[0].rank(), list(&dims));
         return Err(t.bad_attr("dimensions", detail));
     }
-    let body = t.body(0, "computation")?;
-    if body.args.len() != inputs.len() {
-        let detail = format!("takes {} arguments, but there are {} inputs", body.args.len(), inputs.len());
+    let args = t.args(0, "computation")?;
+    if args.len() != inputs.len() {
+        let detail = format!("takes {} arguments, but there are {} inputs", args.len(), inputs.len());
         return Err(t.bad_body("computation", detail));
     }
-    for (i, (arg, x)) in body.args.iter().zip(&inputs).enumerate() {
+    for (i, (arg, x)) in args.iter().zip(&inputs).enumerate() {
         if arg.rank() != Some(0) || arg.elem() != Some(x.elem) {
             let detail = format!("takes {arg} as argument {i}, but must take a scalar of input {i}, {x}");
             return Err(t.bad_body("computation", detail));
         }
     }
-    match t.returns(0, "computation")? {
-        [Type::Tensor(r)] if r.rank() == 0 => {
+    let returns = t.returns(0, "computation")?;
+    match returns.only() {
+        Some(Type::Tensor(r)) if r.rank() == 0 => {
             let dims = inputs.iter().fold(inputs[0].dims.clone(), |mut dims, x| {
                 dims.iter_mut().zip(&x.dims).filter(|(d, _)| **d == DYNAMIC).for_each(|(d, &s)| *d = s);
                 dims
             });
-            Ok(smallvec![Type::tensor(dims, r.elem)])
+            Ok(smallvec![t.result(&dims, r.elem)])
         }
-        other => {
-            let detail =
-                format!("must return one scalar tensor, but returns {}", super::type_list(other.iter().copied()));
+        _ => {
+            let detail = format!("must return one scalar tensor, but returns {}", super::type_list(returns.iter()));
             Err(t.bad_body("computation", detail))
         }
     }
 }
 
 /// `sort`: inputs in, the same types out, permuted by the comparator.
-pub(super) fn sort(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn sort(t: &OpTypes) -> Inferred {
     t.at_least(1)?;
     let inputs = t.tensors(0, "inputs")?;
     let rank = inputs[0].rank() as i64;
@@ -195,12 +194,12 @@ pub(super) fn sort(t: &OpTypes) -> Result<Types, InferError> {
             t.bad_attr("dimension", format!("is {d}, but must be from {} to {} for {}", -rank, rank - 1, inputs[0]))
         );
     }
-    let body = t.body(0, "comparator")?;
-    if body.args.len() != 2 * inputs.len() {
-        let detail = format!("takes {} arguments, but must take two per input, {}", body.args.len(), 2 * inputs.len());
+    let args = t.args(0, "comparator")?;
+    if args.len() != 2 * inputs.len() {
+        let detail = format!("takes {} arguments, but must take two per input, {}", args.len(), 2 * inputs.len());
         return Err(t.bad_body("comparator", detail));
     }
-    for (i, arg) in body.args.iter().enumerate() {
+    for (i, arg) in args.iter().enumerate() {
         let x = inputs[i / 2];
         if arg.rank() != Some(0) || arg.elem() != Some(x.elem) {
             let detail = format!("takes {arg} as argument {i}, but must take a scalar of input {}, {x}", i / 2);
@@ -208,15 +207,16 @@ pub(super) fn sort(t: &OpTypes) -> Result<Types, InferError> {
         }
     }
     predicate(t, 0, "comparator")?;
-    Ok(t.operands.iter().map(|&ty| ty.clone()).collect())
+    Ok(t.operands.same())
 }
 
 /// Checks that body `index` returns one `tensor<i1>`.
-pub(super) fn predicate(t: &OpTypes, index: usize, name: &'static str) -> Result<(), InferError> {
-    match t.returns(index, name)? {
-        [Type::Tensor(r)] if r.rank() == 0 && Elems::PRED.has(r.elem) => Ok(()),
-        other => {
-            let detail = format!("must return tensor<i1>, but returns {}", super::type_list(other.iter().copied()));
+pub(super) fn predicate(t: &OpTypes, index: usize, name: &'static str) -> Result<(), Wrong> {
+    let returns = t.returns(index, name)?;
+    match returns.only() {
+        Some(Type::Tensor(r)) if r.rank() == 0 && Elems::PRED.has(r.elem) => Ok(()),
+        _ => {
+            let detail = format!("must return tensor<i1>, but returns {}", super::type_list(returns.iter()));
             Err(t.bad_body(name, detail))
         }
     }

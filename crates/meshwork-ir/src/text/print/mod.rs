@@ -8,7 +8,7 @@
 //! - `names.rs`: what each value is called.
 //! - `pretty.rs`: pretty forms, as the op table gives them.
 //! - `own.rs`, `func.rs`, `body.rs`: the syntaxes of single operations.
-//! - `attr.rs`, `dense.rs`, `float.rs`, `structs.rs`, `sdy.rs`, `loc.rs`, `types.rs`, `write.rs`: the parts.
+//! - `attr.rs`, `dense.rs`, `float.rs`, `structs.rs`, `sdy.rs`, `loc.rs`, `write.rs`: the parts.
 
 mod attr;
 mod body;
@@ -21,14 +21,12 @@ mod own;
 mod pretty;
 mod sdy;
 mod structs;
-mod types;
 mod write;
 
 use self::attr::{push_attr, push_named};
 use self::loc::push_loc;
 use self::names::Names;
-use self::types::TypeTexts;
-use self::write::{push_int, push_list, push_quoted};
+use self::write::{push_int, push_list, push_quoted, push_type};
 use crate::op::ControlOp;
 use crate::{Attr, BlockId, Loc, Module, Op, OpId, OpKind, RegionId, Type, ValueId};
 
@@ -110,7 +108,8 @@ pub(super) fn attr_text(attr: &Attr) -> String {
 struct Printer<'m> {
     module: &'m Module,
     out: String,
-    types: TypeTexts,
+    /// The texts of the types that have been written, by number: a program has few types and many values.
+    types: Vec<String>,
     names: Names,
     options: PrintOptions,
     indent: usize,
@@ -122,7 +121,7 @@ struct Printer<'m> {
 
 impl<'m> Printer<'m> {
     fn new(module: &'m Module, names: Names, options: PrintOptions) -> Printer<'m> {
-        let (out, types) = (String::new(), TypeTexts::default());
+        let (out, types) = (String::new(), vec![String::new(); module.context.type_count()]);
         Printer { module, out, types, names, options, indent: 0, in_func: false, starts: None }
     }
 
@@ -260,7 +259,7 @@ impl<'m> Printer<'m> {
 
     /// A region between braces.
     fn region(&mut self, region: RegionId, label: BlockLabel) {
-        let outer = self.in_func;
+        let (outer, scope) = (self.in_func, self.names.enter(self.module, region));
         let region = self.module.region(region);
         self.in_func = self.module.op(region.parent()).kind() == OpKind::Control(ControlOp::Func);
         self.out.push_str("{\n");
@@ -287,6 +286,7 @@ impl<'m> Printer<'m> {
         }
         self.pad();
         self.out.push('}');
+        self.names.leave(scope);
         self.in_func = outer;
     }
 
@@ -325,13 +325,23 @@ impl<'m> Printer<'m> {
         push_list(&mut self.out, values, |out, &v| names.push(out, v));
     }
 
+    /// The type of a value.
     fn ty(&mut self, value: ValueId) {
-        self.types.push(&mut self.out, self.module.ty(value));
+        let id = self.module.type_id(value);
+        let text = &mut self.types[id.index()];
+        if text.is_empty() {
+            push_type(text, self.module.context.ty(id));
+        }
+        self.out.push_str(text);
     }
 
     fn types(&mut self, values: &[ValueId]) {
-        let (module, types) = (self.module, &mut self.types);
-        push_list(&mut self.out, values, |out, &v| types.push(out, module.ty(v)));
+        for (i, &value) in values.iter().enumerate() {
+            if i > 0 {
+                self.out.push_str(", ");
+            }
+            self.ty(value);
+        }
     }
 
     /// `(operand types) -> result types`.

@@ -1,10 +1,8 @@
 //! Names of values: `%0`, `%1#0`, `%arg2`, `%cst_0`, by MLIR's rules.
 //!
 //! All values of a region are numbered before those of the regions nested in it, which go on from there. Sibling
-//! regions do not see each other, so they reuse numbers. In the generic form no number is used twice in a module, and
-//! regions are visited last first.
-
-use smallvec::SmallVec;
+//! regions do not see each other, so they reuse numbers: a region is named when the printer enters it. In the generic
+//! form no number is used twice in a module, and regions are visited last first: there all are named beforehand.
 
 use super::PrintOptions;
 use super::write::{push_int, push_list};
@@ -20,21 +18,39 @@ enum Name {
     Grouped(u32, u32),
     /// `%arg0`.
     Arg(u32),
-    /// `%cst`.
-    Bare(&'static str),
+    /// `%cst`, by its position in [`BASES`].
+    Bare(u8),
     /// `%cst_0`.
-    Numbered(&'static str, u32),
+    Numbered(u8, u32),
 }
 
+/// What operations call their results, and bodies their arguments.
+const BASES: [&str; 14] = [
+    "%c",
+    "%cst",
+    "%values",
+    "%indices",
+    "%output_state",
+    "%output",
+    "%grad_operand",
+    "%grad_scale",
+    "%grad_offset",
+    "%batch_mean",
+    "%batch_var",
+    "%iterArg",
+    "%input",
+    "%carry",
+];
+
 /// What is taken in a region and those around it.
-#[derive(Clone, Default)]
-struct Scope {
+#[derive(Clone, Copy, Default)]
+pub(super) struct Scope {
     values: u32,
     args: u32,
     /// Tells values with the same base name apart.
     conflicts: u32,
-    /// Base names in use.
-    taken: SmallVec<[&'static str; 4]>,
+    /// The base names in use, a bit each.
+    taken: u32,
 }
 
 /// The names of values.
@@ -45,24 +61,31 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Names for all values of a module.
+    /// Names for the values of a module outside regions; in the generic form for all.
     pub(super) fn of_module(module: &Module, options: PrintOptions) -> Names {
         let mut names = Names::empty(module, options);
         names.count_args(module, module.body());
         names.block(module, module.body());
-        names.below(module, regions_in(module, module.body()));
+        if options.generic {
+            let mut open: Vec<RegionId> = regions_in(module, module.body()).collect();
+            while let Some(region) = open.pop() {
+                names.region(module, region);
+                open.extend(module.region(region).blocks().iter().flat_map(|&block| regions_in(module, block)));
+            }
+        }
         names
     }
 
-    /// Names for all values of `op`'s outermost enclosing operation.
+    /// Names for what `op` sees: the values of the regions that it is in.
     pub(super) fn around(module: &Module, op: OpId) -> Names {
-        let mut top = op;
-        while let Some(parent) = module.parent_op(top) {
-            top = parent;
-        }
         let mut names = Names::empty(module, PrintOptions::default());
+        let (mut top, mut path) = (op, vec![]);
+        while let Some(region) = module.op(top).parent().and_then(|block| module.block(block).parent()) {
+            path.push(region);
+            top = module.region(region).parent();
+        }
         names.op(module, module.op(top));
-        names.below(module, module.op(top).regions().iter().copied());
+        path.iter().rev().for_each(|&region| names.region(module, region));
         names
     }
 
@@ -70,24 +93,37 @@ impl Names {
         Names { names: vec![Name::Unknown; module.value_slots()], generic: options.generic, scope: Scope::default() }
     }
 
-    /// Names the values of regions and of all that are nested in them.
-    fn below(&mut self, module: &Module, regions: impl Iterator<Item = RegionId>) {
-        let mut open: Vec<(RegionId, Scope)> = regions.map(|r| (r, self.scope.clone())).collect();
-        while let Some((region, inherited)) = open.pop() {
-            if !self.generic {
-                self.scope = inherited;
+    /// Names the values of a region that is about to be printed. What it returns is given back by [`leave`](Names::leave).
+    pub(super) fn enter(&mut self, module: &Module, region: RegionId) -> Scope {
+        let outer = self.scope;
+        if !self.generic {
+            self.region(module, region);
+        }
+        outer
+    }
+
+    /// Names the arguments of a region that is about to be printed, for what stands before it.
+    pub(super) fn announce(&mut self, module: &Module, region: RegionId) {
+        if let (false, Some(&entry)) = (self.generic, module.region(region).blocks().first()) {
+            let outer = self.scope;
+            self.entry_args(module, region, entry);
+            self.scope = outer;
+        }
+    }
+
+    /// Ends a region.
+    pub(super) fn leave(&mut self, outer: Scope) {
+        self.scope = outer;
+    }
+
+    fn region(&mut self, module: &Module, region: RegionId) {
+        for (i, &block) in module.region(region).blocks().iter().enumerate() {
+            if i == 0 {
+                self.entry_args(module, region, block);
+            } else {
+                module.block(block).args().iter().for_each(|&arg| self.count(arg));
             }
-            let blocks = module.region(region).blocks();
-            for (i, &block) in blocks.iter().enumerate() {
-                if i == 0 {
-                    self.entry_args(module, region, block);
-                } else {
-                    module.block(block).args().iter().for_each(|&arg| self.count(arg));
-                }
-                self.block(module, block);
-            }
-            let nested = blocks.iter().flat_map(|&block| regions_in(module, block));
-            open.extend(nested.map(|r| (r, self.scope.clone())));
+            self.block(module, block);
         }
     }
 
@@ -158,14 +194,16 @@ impl Names {
         true
     }
 
-    fn set(&mut self, value: ValueId, base: &'static str) {
-        self.names[value.index()] = if self.scope.taken.contains(&base) {
+    fn set(&mut self, value: ValueId, base: &str) {
+        // All that are given are in the list.
+        let number = BASES.iter().position(|b| *b == base).unwrap_or_default() as u8;
+        self.names[value.index()] = if self.scope.taken >> number & 1 == 1 {
             // No two names share a conflict number on the way from the root, so the result is free.
             self.scope.conflicts += 1;
-            Name::Numbered(base, self.scope.conflicts - 1)
+            Name::Numbered(number, self.scope.conflicts - 1)
         } else {
-            self.scope.taken.push(base);
-            Name::Bare(base)
+            self.scope.taken |= 1 << number;
+            Name::Bare(number)
         };
     }
 
@@ -173,18 +211,15 @@ impl Names {
     pub(super) fn push(&self, out: &mut String, value: ValueId) {
         match self.names[value.index()] {
             Name::Unknown => out.push_str("%<<UNKNOWN SSA VALUE>>"),
-            Name::Number(n) => {
-                out.push('%');
-                push_int(out, n);
-            }
+            Name::Number(n) => push_numbered(out, "%", n),
             Name::Grouped(n, result) => {
                 push_numbered(out, "%", n);
                 push_numbered(out, "#", result);
             }
             Name::Arg(n) => push_numbered(out, "%arg", n),
-            Name::Bare(base) => out.push_str(base),
+            Name::Bare(base) => out.push_str(BASES[usize::from(base)]),
             Name::Numbered(base, n) => {
-                out.push_str(base);
+                out.push_str(BASES[usize::from(base)]);
                 push_numbered(out, "_", n);
             }
         }

@@ -20,9 +20,9 @@ impl<'m> Printer<'m> {
             Form::Own(Syntax::Module) => return self.nested_module(op),
             _ => {}
         }
-        let name = if info.name.is_empty() { op.name() } else { info.name };
-        self.out.push_str(match name.strip_prefix("func.") {
-            Some(short) if self.in_func => short,
+        let name = op.name();
+        self.out.push_str(match op.kind() {
+            OpKind::Control(_) if self.in_func => name.strip_prefix("func.").unwrap_or(name),
             _ => name,
         });
         match info.form {
@@ -58,7 +58,7 @@ impl<'m> Printer<'m> {
             }
             Form::Effect(count, keys) => {
                 let (first, rest) = op.operands().split_first()?;
-                if !op.results().is_empty() || rest.iter().any(|&v| self.module.ty(v) != self.module.ty(*first)) {
+                if !op.results().is_empty() || !self.all_of_type(rest, *first) {
                     return None;
                 }
                 self.operand_list(op, count)?;
@@ -199,8 +199,7 @@ impl<'m> Printer<'m> {
         let &[result] = op.results() else { return None };
         self.dict_but(op, keys, &[]);
         self.out.push_str(" : ");
-        let ty = self.module.ty(result);
-        if op.operands().iter().all(|&v| self.module.ty(v) == ty) {
+        if self.all_of_type(op.operands(), result) {
             self.ty(result);
         } else {
             self.functional_type(op);
@@ -220,7 +219,13 @@ impl<'m> Printer<'m> {
     }
 
     pub(super) fn same_types(&self, a: &[ValueId], b: &[ValueId]) -> bool {
-        a.iter().map(|&v| self.module.ty(v)).eq(b.iter().map(|&v| self.module.ty(v)))
+        a.iter().map(|&v| self.module.type_id(v)).eq(b.iter().map(|&v| self.module.type_id(v)))
+    }
+
+    /// Whether all these values have the type of `other`.
+    pub(super) fn all_of_type(&self, values: &[ValueId], other: ValueId) -> bool {
+        let ty = self.module.type_id(other);
+        values.iter().all(|&v| self.module.type_id(v) == ty)
     }
 }
 
