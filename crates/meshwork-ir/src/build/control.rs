@@ -3,7 +3,7 @@
 use super::{BuildError, Builder};
 use crate::module::TypeIds;
 use crate::op::{ControlOp, TokenOp};
-use crate::{Attr, OpKind, OpSpec, Type, ValueId, Values};
+use crate::{Attr, AttrDict, OpKind, OpSpec, Type, ValueId, Values};
 
 impl Builder<'_> {
     /// Runs `body` on the values while `cond` returns true of them.
@@ -14,8 +14,8 @@ impl Builder<'_> {
         body: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<R, BuildError>,
     ) -> Result<Values, BuildError> {
         let types: TypeIds = inits.iter().map(|&v| self.module.type_id(v)).collect();
-        let spec = OpSpec::new(OpKind::Control(ControlOp::While)).operands(inits.iter().copied());
-        self.op_with_bodies(spec, |bodies| {
+        let op = self.open_op(ControlOp::While, inits, AttrDict::new());
+        self.op_with_bodies(op, |bodies| {
             bodies.add(&types, cond)?;
             bodies.add(&types, body)
         })
@@ -28,7 +28,8 @@ impl Builder<'_> {
         yes: impl FnOnce(&mut Builder<'_>) -> Result<Y, BuildError>,
         no: impl FnOnce(&mut Builder<'_>) -> Result<N, BuildError>,
     ) -> Result<Values, BuildError> {
-        self.op_with_bodies(OpSpec::new(OpKind::Control(ControlOp::If)).operands([pred]), |bodies| {
+        let op = self.open_op(ControlOp::If, &[pred], AttrDict::new());
+        self.op_with_bodies(op, |bodies| {
             bodies.add(&[], |b, _| yes(b))?;
             bodies.add(&[], |b, _| no(b))
         })
@@ -41,9 +42,8 @@ impl Builder<'_> {
         count: usize,
         mut branch: impl FnMut(&mut Builder<'_>, usize) -> Result<R, BuildError>,
     ) -> Result<Values, BuildError> {
-        self.op_with_bodies(OpSpec::new(OpKind::Control(ControlOp::Case)).operands([index]), |bodies| {
-            (0..count).try_for_each(|i| bodies.add(&[], |b, _| branch(b, i)))
-        })
+        let op = self.open_op(ControlOp::Case, &[index], AttrDict::new());
+        self.op_with_bodies(op, |bodies| (0..count).try_for_each(|i| bodies.add(&[], |b, _| branch(b, i))))
     }
 
     /// Calls function `callee`, which returns values of these types.

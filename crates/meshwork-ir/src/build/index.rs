@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{BuildError, Builder};
 use crate::attr::{GatherDims, ScatterDims};
-use crate::module::TypeIds;
+use crate::module::{TypeId, TypeIds};
 use crate::op::{BodyOp, MovementOp};
 use crate::{Attr, OpKind, OpSpec, Type, ValueId, Values};
 
@@ -60,22 +60,23 @@ impl Builder<'_> {
             .attr("indices_are_sorted", Attr::Bool(false))
             .attr("unique_indices", Attr::Bool(false));
         let args = self.scalars_of(inputs.iter().chain(updates));
-        self.op_with_bodies(spec, |bodies| bodies.add(&args, combine))
+        let op = self.open(spec);
+        self.op_with_bodies(op, |bodies| bodies.add(&args, combine))
     }
 
     /// A scalar type for each value.
     pub(super) fn scalars_of<'v>(&mut self, values: impl IntoIterator<Item = &'v ValueId>) -> TypeIds {
-        let mut out = TypeIds::new();
-        for &v in values {
-            let scalar = match self.ty(v) {
-                Type::Tensor(t) if t.rank() > 0 => {
-                    let elem = t.elem;
-                    self.module.context.tensor(&[], elem)
-                }
-                _ => self.module.type_id(v),
-            };
-            out.push(scalar);
+        values.into_iter().map(|&v| self.scalar_of(v)).collect()
+    }
+
+    /// The type of one element of a value.
+    pub(super) fn scalar_of(&mut self, value: ValueId) -> TypeId {
+        match self.ty(value) {
+            Type::Tensor(t) if t.rank() > 0 => {
+                let elem = t.elem;
+                self.module.context.tensor(&[], elem)
+            }
+            _ => self.module.type_id(value),
         }
-        out
     }
 }

@@ -170,18 +170,31 @@ impl<'m> Builder<'m> {
             Ok(types) => types,
             Err(wrong) => return Err(self.error(wrong)),
         };
-        let op = match &types[..] {
-            // Nearly always.
-            &[ResultType::Known(id)] => self.module.add_op(kind, operands, &[id], attrs),
-            _ => {
-                let types = self.intern(types);
-                self.module.add_op(kind, operands, &types, attrs)
+        let op = match types {
+            ResultTypes::One(result) => {
+                let ty = self.number(result);
+                self.add_op(kind, operands, &[ty], attrs)
+            }
+            ResultTypes::Several(results) => {
+                let types: TypeIds = results.into_iter().map(|result| self.number(result)).collect();
+                self.add_op(kind, operands, &types, attrs)
             }
         };
-        let data = self.module.op_mut(op);
-        (data.loc, data.pos) = (self.loc.clone(), self.pos);
         self.insert(op);
         Ok(op)
+    }
+
+    /// Creates an operation with the builder's location.
+    fn add_op(&mut self, kind: OpKind, operands: &[ValueId], types: &[TypeId], attrs: AttrDict) -> OpId {
+        self.module.add_op(kind, operands, types, attrs, (self.loc.clone(), self.pos))
+    }
+
+    /// The number of a type that a rule has found.
+    fn number(&mut self, result: ResultType) -> TypeId {
+        match result {
+            ResultType::Known(id) => id,
+            ResultType::New(ty) => self.module.context.intern(ty),
+        }
     }
 
     /// Builds an operation without bodies that has one result. Its type, if it does not follow, is `wanted`.
@@ -194,15 +207,6 @@ impl<'m> Builder<'m> {
     ) -> Result<ValueId, BuildError> {
         let op = self.emit(kind.into(), operands, attrs, wanted)?;
         Ok(self.module.result(op))
-    }
-
-    /// The numbers of types that a rule has found.
-    fn intern(&mut self, types: ResultTypes) -> TypeIds {
-        let number = |result| match result {
-            ResultType::Known(id) => id,
-            ResultType::New(ty) => self.module.context.intern(ty),
-        };
-        types.into_iter().map(number).collect()
     }
 
     /// Builds an operation without bodies that has one result.

@@ -33,7 +33,7 @@ impl Elems {
         Elems(self.0 | other.0)
     }
 
-    pub(super) fn of(elem: ElementType) -> Elems {
+    const fn of(elem: ElementType) -> Elems {
         use crate::ElementClass::*;
         match (elem, elem.class()) {
             (ElementType::Index, _) => Elems::INDEX,
@@ -47,9 +47,18 @@ impl Elems {
         }
     }
 
+    #[inline]
     pub(super) fn has(self, elem: ElementType) -> bool {
-        let bit = Elems::of(elem).0;
-        bit != 0 && self.0 & bit == bit
+        const CLASSES: [Elems; ElementType::ALL.len()] = {
+            let mut classes = [Elems(0); ElementType::ALL.len()];
+            let mut i = 0;
+            while i < classes.len() {
+                classes[i] = Elems::of(ElementType::ALL[i]);
+                i += 1;
+            }
+            classes
+        };
+        self.0 & CLASSES[elem as usize].0 != 0
     }
 
     /// The set in words, as the object of "a tensor of".
@@ -121,7 +130,18 @@ pub(crate) fn duplicate(values: impl IntoIterator<Item = i64> + Clone) -> Option
     if values.clone().into_iter().is_sorted_by(|a, b| a < b) {
         return None;
     }
-    let mut sorted: smallvec::SmallVec<[i64; 8]> = values.into_iter().collect();
+    // Dimensions are few and small, whatever their order.
+    let mut seen = 0u64;
+    let is_new = |v: i64| {
+        let bit = if (0..64).contains(&v) { 1 << v } else { 0 };
+        let is_new = seen & bit != bit;
+        seen |= bit;
+        is_new
+    };
+    if values.clone().into_iter().all(is_new) {
+        return None;
+    }
+    let mut sorted: Vec<i64> = values.into_iter().collect();
     sorted.sort_unstable();
     sorted.windows(2).find(|w| w[0] == w[1]).map(|w| w[0])
 }
@@ -201,14 +221,16 @@ impl<'a> OpTypes<'a> {
 
     #[inline]
     pub(super) fn operand_count(&self, count: usize) -> Result<(), Wrong> {
-        if self.operands.len() == count {
-            return Ok(());
-        }
-        Err(self.bad_count(match count {
+        if self.operands.len() == count { Ok(()) } else { Err(self.not_count(count)) }
+    }
+
+    #[cold]
+    fn not_count(&self, count: usize) -> Wrong {
+        self.bad_count(match count {
             0 => "no operands".into(),
             1 => "one operand".into(),
             n => format_smolstr!("{n} operands"),
-        }))
+        })
     }
 
     pub(super) fn at_least(&self, count: usize) -> Result<(), Wrong> {
@@ -346,7 +368,7 @@ impl<'a> OpTypes<'a> {
 
     /// Checks that `dims` are dimensions of a tensor of rank `rank`.
     pub(super) fn dims_in_range(&self, attr: &'static str, dims: &[i64], rank: usize) -> Result<(), Wrong> {
-        match dims.iter().find(|&&d| d < 0 || d as usize >= rank) {
+        match dims.iter().find(|&&d| d as u64 >= rank as u64) {
             Some(d) => {
                 Err(self.bad_attr(attr, format!("lists {d}, which is not a dimension of a tensor of rank {rank}")))
             }

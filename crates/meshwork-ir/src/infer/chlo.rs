@@ -1,6 +1,6 @@
 //! CHLO operations that are not plain elementwise.
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 use smol_str::format_smolstr;
 
 use super::check::{Elems, dims_agree, types_agree};
@@ -18,7 +18,7 @@ pub(super) fn constant_like(t: &OpTypes) -> Inferred {
         Some(Attr::Opaque(_)) => t.wanted_tensor(0, Elems::ANY)?.elem,
         _ => return Err(t.missing("value", "a number")),
     };
-    Ok(smallvec![t.result_like(x, elem)])
+    Ok(t.result_like(x, elem).into())
 }
 
 /// `top_k`: the k largest of the innermost dimension, and where they stood.
@@ -33,7 +33,7 @@ pub(super) fn top_k(t: &OpTypes) -> Inferred {
             return Err(t.bad_operand(0, "operand", format_smolstr!("of at least {k} elements in its last dimension")));
         }
     }
-    Ok(smallvec![t.result(&dims, x.elem), t.result(&dims, ElementType::I32)])
+    Ok([t.result(&dims, x.elem), t.result(&dims, ElementType::I32)].into_iter().collect())
 }
 
 /// The lists of `#chlo.ragged_dot<lhs_batching_dimensions = [0], ...>`.
@@ -110,7 +110,7 @@ pub(super) fn ragged_dot(t: &OpTypes) -> Inferred {
     };
     dims.extend(free(lhs, &[&d.lhs_batch, &d.lhs_contract]));
     dims.extend(free(rhs, &[&d.rhs_batch, &d.rhs_contract, &d.rhs_group]));
-    Ok(smallvec![t.result(&dims, t.wanted_elem(0, lhs.elem))])
+    Ok(t.result(&dims, t.wanted_elem(0, lhs.elem)).into())
 }
 
 /// Checks the ragged dimension, the shape of the group sizes and the group dimension; the number of groups.

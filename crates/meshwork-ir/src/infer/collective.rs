@@ -1,11 +1,10 @@
 //! Exchange between devices: groups, pairs, and the shapes that come back.
 
-use smallvec::smallvec;
 use smol_str::format_smolstr;
 
 use super::check::{dense_ints, dims_agree, duplicate};
 use super::elementwise::same_type;
-use super::reduce::{accumulators, reducer};
+use super::reduce::{accumulator, reducer};
 use super::{Elems, Inferred, OpTypes, ResultTypes, Wrong};
 use crate::{Attr, DYNAMIC, Dense, ElementType, TensorType, Type};
 
@@ -81,7 +80,7 @@ fn combiner(t: &OpTypes, operands: &[&TensorType]) -> Result<Option<ElementType>
         let scalar = TensorType::new([], x.elem);
         reducer(t, 0, "computation", &[x], &[&scalar], &[])?;
     }
-    Ok(operands.first().map(|x| accumulators(t, 0, &[x])[0]))
+    Ok(operands.first().map(|x| accumulator(t, 0, 0, x)))
 }
 
 /// `all_gather`: one dimension grows by the group size.
@@ -89,7 +88,7 @@ pub(super) fn all_gather(t: &OpTypes) -> Inferred {
     t.at_least(1)?;
     let size = groups(t, Groups::Even)?;
     global_ids(t, 0)?;
-    let mut out = ResultTypes::new();
+    let mut out = vec![];
     for (i, x) in t.tensors(0, "operands")?.into_iter().enumerate() {
         let along = t.dim_attr("all_gather_dim", x.rank())?;
         if x.dims[along] == 0 {
@@ -110,7 +109,7 @@ pub(super) fn all_gather(t: &OpTypes) -> Inferred {
         };
         out.push(t.result(&dims, x.elem));
     }
-    Ok(out)
+    Ok(ResultTypes::Several(out))
 }
 
 fn grown(t: &OpTypes, size: i64, by: Option<i64>, index: usize) -> Result<i64, Wrong> {
@@ -160,7 +159,7 @@ pub(super) fn reduce_scatter(t: &OpTypes) -> Inferred {
     if from == 0 || to == 0 || from != DYNAMIC && to != DYNAMIC && from % to != 0 {
         return Err(t.mismatch(format!("splits dimension {along} of size {from} into parts of size {to}")));
     }
-    Ok(smallvec![t.result(&dims, elem)])
+    Ok(t.result(&dims, elem).into())
 }
 
 /// `all_to_all`: one dimension is split, another grows.
@@ -175,7 +174,7 @@ pub(super) fn all_to_all(t: &OpTypes) -> Inferred {
         let size = size.map_or("no groups".into(), |n| format!("groups of {n}"));
         return Err(t.bad_attr("replica_groups", format!("has {size}, but split_count is {count}")));
     }
-    let mut out = ResultTypes::new();
+    let mut out = vec![];
     for x in t.tensors(0, "operands")? {
         let (split, concat) = (t.dim_attr("split_dimension", x.rank())?, t.dim_attr("concat_dimension", x.rank())?);
         let mut dims = x.dims.clone();
@@ -191,7 +190,7 @@ pub(super) fn all_to_all(t: &OpTypes) -> Inferred {
         }
         out.push(t.result(&dims, x.elem));
     }
-    Ok(out)
+    Ok(ResultTypes::Several(out))
 }
 
 /// `ragged_all_to_all`: rows of one length become rows of another; the table has a length per sender, receiver and row.
@@ -211,7 +210,7 @@ pub(super) fn ragged_all_to_all(t: &OpTypes) -> Inferred {
     }
     let wanted = t.wanted_tensor(0, Elems::ANY)?;
     match wanted.dims[..] {
-        [have, _] if have == rows && wanted.elem == x.elem => Ok(smallvec![t.declared(0)?]),
+        [have, _] if have == rows && wanted.elem == x.elem => Ok(t.declared(0)?.into()),
         _ => Err(t.mismatch(format!("makes {wanted} of {x}: both must have {rows} rows of {}", x.elem))),
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn precision(t: &OpTypes) -> Result<(), Wrong> {
 
 /// The result of a product whose shape is known; its element type may be chosen freely.
 fn product(t: &OpTypes, dims: Dims, lhs: &TensorType) -> Inferred {
-    Ok(smallvec![t.result(&dims, t.wanted_elem(0, lhs.elem))])
+    Ok(t.result(&dims, t.wanted_elem(0, lhs.elem)).into())
 }
 
 /// `dot`: vectors and matrices.
@@ -56,19 +56,22 @@ pub(super) fn dot_general(t: &OpTypes) -> Inferred {
     precision(t)?;
     dot_dims(t, dims, lhs, rhs)?;
     dot_algorithm(t)?;
-    let batch = dims.lhs_batch.iter().zip(&dims.rhs_batch).map(|(&l, &r)| match lhs.dims[l as usize] {
-        DYNAMIC => rhs.dims[r as usize],
-        size => size,
-    });
     let mut shape = Dims::new();
-    batch.for_each(|size| shape.push(size));
-    for (ty, batch, contract) in
-        [(lhs, &dims.lhs_batch, &dims.lhs_contract), (rhs, &dims.rhs_batch, &dims.rhs_contract)]
-    {
-        let free = |d: &usize| !batch.contains(&(*d as i64)) && !contract.contains(&(*d as i64));
-        (0..ty.rank()).filter(free).for_each(|d| shape.push(ty.dims[d]));
+    for (&l, &r) in dims.lhs_batch.iter().zip(&dims.rhs_batch) {
+        shape.push(if lhs.dims[l as usize] == DYNAMIC { rhs.dims[r as usize] } else { lhs.dims[l as usize] });
     }
+    free_dims(&mut shape, lhs, &dims.lhs_batch, &dims.lhs_contract);
+    free_dims(&mut shape, rhs, &dims.rhs_batch, &dims.rhs_contract);
     product(t, shape, lhs)
+}
+
+/// Appends the extents of `ty` that are neither batch nor contracted.
+fn free_dims(shape: &mut Dims, ty: &TensorType, batch: &[i64], contract: &[i64]) {
+    for (d, &size) in (0..).zip(&ty.dims) {
+        if !batch.iter().chain(contract).any(|&named| named == d) {
+            shape.push(size);
+        }
+    }
 }
 
 /// An algorithm has positive counts and goes with default precision only.
@@ -126,7 +129,7 @@ pub(super) fn einsum(t: &OpTypes, arity: usize) -> Inferred {
         t.tensor(i, "operand")?;
     }
     match t.attrs.get("einsum_config").and_then(Attr::as_str) {
-        Some(_) => Ok(smallvec![t.declared(0)?]),
+        Some(_) => Ok(t.declared(0)?.into()),
         None => Err(t.missing("einsum_config", "a string")),
     }
 }

@@ -1,6 +1,5 @@
 //! Control flow, tuples, tokens and calls to the outside.
 
-use smallvec::smallvec;
 use smol_str::format_smolstr;
 
 use super::check::{Elems, types_agree};
@@ -96,13 +95,13 @@ pub(super) fn after_all(t: &OpTypes) -> Inferred {
     for i in 0..t.operands.len() {
         token(t, i)?;
     }
-    Ok(smallvec![Type::Token.into()])
+    Ok(Type::Token.into())
 }
 
 /// `create_token`.
 pub(super) fn create_token(t: &OpTypes) -> Inferred {
     t.operand_count(0)?;
-    Ok(smallvec![Type::Token.into()])
+    Ok(Type::Token.into())
 }
 
 fn token(t: &OpTypes, index: usize) -> Result<(), Wrong> {
@@ -119,7 +118,7 @@ pub(super) fn outfeed(t: &OpTypes) -> Inferred {
         t.tensor(i, "inputs")?;
     }
     token(t, t.operands.len() - 1)?;
-    Ok(smallvec![Type::Token.into()])
+    Ok(Type::Token.into())
 }
 
 /// `send`: values, then a token, over a channel to a device or the host.
@@ -181,7 +180,7 @@ fn infeed_layout(t: &OpTypes, tensors: usize) -> Result<(), Wrong> {
 
 /// `tuple`.
 pub(super) fn tuple(t: &OpTypes) -> Inferred {
-    Ok(smallvec![Type::Tuple(t.operands.iter().cloned().collect()).into()])
+    Ok(Type::Tuple(t.operands.iter().cloned().collect()).into())
 }
 
 /// `get_tuple_element`.
@@ -192,7 +191,7 @@ pub(super) fn get_tuple_element(t: &OpTypes) -> Inferred {
     };
     let index = t.int("index")?;
     match usize::try_from(index).ok().and_then(|i| parts.get(i)) {
-        Some(part) => Ok(smallvec![part.clone().into()]),
+        Some(part) => Ok(part.clone().into()),
         None => Err(t.bad_attr("index", format!("is {index}, but the tuple has {} parts", parts.len()))),
     }
 }

@@ -1,6 +1,5 @@
 //! Operations whose result shape is an operand: the declared result type is checked against what is known.
 
-use smallvec::smallvec;
 use smol_str::format_smolstr;
 
 use super::check::{Elems, duplicate, list, shapes_agree};
@@ -48,7 +47,7 @@ pub(super) fn iota(t: &OpTypes) -> Inferred {
     t.operand_count(1)?;
     let to = shaped(t, 0, "output_shape")?;
     t.dim_attr("iota_dimension", to.rank())?;
-    Ok(smallvec![t.declared(0)?])
+    Ok(t.declared(0)?.into())
 }
 
 /// `dynamic_reshape`.
@@ -67,7 +66,7 @@ pub(super) fn reshape(t: &OpTypes) -> Inferred {
             return Err(t.mismatch(format!("makes the shape {} out of {n} elements", list(&dims))));
         }
     }
-    Ok(smallvec![t.declared(0)?])
+    Ok(t.declared(0)?.into())
 }
 
 /// `dynamic_broadcast_in_dim`.
@@ -105,7 +104,7 @@ pub(super) fn broadcast_in_dim(t: &OpTypes) -> Inferred {
             t.bad_attr("known_expanding_dimensions", format!("and known_nonexpanding_dimensions list {d} twice"))
         );
     }
-    Ok(smallvec![t.declared(0)?])
+    Ok(t.declared(0)?.into())
 }
 
 /// `dynamic_pad`.
@@ -127,7 +126,7 @@ pub(super) fn pad(t: &OpTypes) -> Inferred {
             return Err(t.bad_operand(i, name, format_smolstr!("one number per dimension of {x}, all of one type")));
         }
     }
-    let Some(interior) = t.constant(4) else { return Ok(smallvec![t.declared(0)?]) };
+    let Some(interior) = t.constant(4) else { return Ok(t.declared(0)?.into()) };
     if let Some(i) = interior.iter().find(|&&i| i < 0) {
         return Err(t.mismatch(format!("has the negative interior padding {i}")));
     }
@@ -140,7 +139,7 @@ pub(super) fn pad(t: &OpTypes) -> Inferred {
             }
         }
     }
-    Ok(smallvec![t.declared(0)?])
+    Ok(t.declared(0)?.into())
 }
 
 /// `real_dynamic_slice`.
@@ -155,5 +154,5 @@ pub(super) fn slice(t: &OpTypes) -> Inferred {
             return Err(t.bad_operand(i, name, format_smolstr!("one number per dimension of {x}, all of one type")));
         }
     }
-    Ok(smallvec![t.declared(0)?])
+    Ok(t.declared(0)?.into())
 }

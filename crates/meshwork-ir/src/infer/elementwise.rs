@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use smallvec::smallvec;
 use smol_str::format_smolstr;
 
 use super::check::{Elems, shapes_agree, types_agree};
@@ -78,8 +77,14 @@ pub(super) fn same_type(t: &OpTypes, arity: usize, elems: Elems) -> Inferred {
     t.operand_count(arity)?;
     let first = &t.operands[0];
     if first.elem().is_some_and(|elem| elems.has(elem)) && (1..arity).all(|i| t.operands.id(i) == t.operands.id(0)) {
-        return Ok(smallvec![t.same(0)]);
+        return Ok(t.same(0).into());
     }
+    agreeing(t, arity, elems)
+}
+
+/// Operands of types that agree, though they are not one.
+fn agreeing(t: &OpTypes, arity: usize, elems: Elems) -> Inferred {
+    let first = &t.operands[0];
     let name = |i: usize| if arity == 1 { "operand" } else { NAMES[i.min(2)] };
     for i in 0..arity {
         t.tensor_of(i, name(i), elems)?;
@@ -91,7 +96,7 @@ pub(super) fn same_type(t: &OpTypes, arity: usize, elems: Elems) -> Inferred {
         }
         result = most_specific(&result, &t.operands[i]);
     }
-    Ok(smallvec![result.into()])
+    Ok(result.into())
 }
 
 /// One operand and a result of its type, with a wanted accuracy.
@@ -128,7 +133,7 @@ pub(super) fn most_specific(a: &Type, b: &Type) -> Type {
 pub(super) fn unary_to(t: &OpTypes, elems: Elems, elem: impl Fn(ElementType) -> ElementType) -> Inferred {
     t.operand_count(1)?;
     let x = t.tensor_of(0, "operand", elems)?;
-    Ok(smallvec![t.result_like(x, elem(x.elem))])
+    Ok(t.result_like(x, elem(x.elem)).into())
 }
 
 /// `convert`: the result's element type is free.
@@ -136,7 +141,7 @@ pub(super) fn convert(t: &OpTypes) -> Inferred {
     t.operand_count(1)?;
     let x = t.tensor(0, "operand")?;
     let to = t.wanted_tensor(0, Elems::ANY)?;
-    Ok(smallvec![t.result_like(x, to.elem)])
+    Ok(t.result_like(x, to.elem).into())
 }
 
 /// `reduce_precision`.
@@ -161,7 +166,7 @@ pub(super) fn compare(t: &OpTypes) -> Inferred {
         let expected = "one of EQ, NE, GE, GT, LE, LT";
         return Err(t.missing("comparison_direction", expected));
     }
-    Ok(smallvec![t.result_like(x, ElementType::I1)])
+    Ok(t.result_like(x, ElementType::I1).into())
 }
 
 /// `complex`: two floats make a complex number.
@@ -173,7 +178,7 @@ pub(super) fn complex(t: &OpTypes) -> Inferred {
         ElementType::F64 => ElementType::C128,
         _ => return Err(t.bad_operand(0, "lhs", "a tensor of f32 or f64")),
     };
-    Ok(smallvec![t.result_like(x, elem)])
+    Ok(t.result_like(x, elem).into())
 }
 
 /// `clamp`: the bounds are scalars or have the operand's shape.
@@ -187,7 +192,7 @@ pub(super) fn clamp(t: &OpTypes) -> Inferred {
             return Err(t.bad_operand(i, name, format_smolstr!("{scalar} or of the operand's type {x}")));
         }
     }
-    Ok(smallvec![t.same(1)])
+    Ok(t.same(1).into())
 }
 
 /// `select`: the predicate is a scalar or has the other operands' shape.
@@ -203,9 +208,10 @@ pub(super) fn select(t: &OpTypes) -> Inferred {
         let full = yes.with_elem(ElementType::I1);
         return Err(t.bad_operand(0, "pred", format_smolstr!("tensor<i1> or {full}, for it chooses between {yes}")));
     }
-    Ok(smallvec![if t.operands.id(1) == t.operands.id(2) {
+    Ok(if t.operands.id(1) == t.operands.id(2) {
         t.same(1)
     } else {
         most_specific(&t.operands[1], &t.operands[2]).into()
-    }])
+    }
+    .into())
 }

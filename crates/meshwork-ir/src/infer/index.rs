@@ -1,10 +1,9 @@
 //! Operations that pick or place slices at computed positions.
 
-use smallvec::smallvec;
 use smol_str::format_smolstr;
 
 use super::check::{Elems, dim, dims_agree, shapes_agree};
-use super::reduce::{accumulators, reducer};
+use super::reduce::{accumulator, reducer};
 use super::{Inferred, OpTypes, Wrong};
 use crate::attr::{GatherDims, ScatterDims};
 use crate::{Attr, DYNAMIC, Dims, TensorType};
@@ -32,7 +31,7 @@ pub(super) fn dynamic_slice(t: &OpTypes) -> Inferred {
     let sizes = t.ints_of("slice_sizes", x.rank(), "operand dimension")?;
     start_indices(t, 1, x.rank())?;
     slice_sizes_fit(t, &sizes, x)?;
-    Ok(smallvec![t.result(&sizes, x.elem)])
+    Ok(t.result(&sizes, x.elem).into())
 }
 
 fn slice_sizes_fit(t: &OpTypes, sizes: &[i64], x: &TensorType) -> Result<(), Wrong> {
@@ -61,7 +60,7 @@ pub(super) fn dynamic_update_slice(t: &OpTypes) -> Inferred {
         ));
     }
     start_indices(t, 2, x.rank())?;
-    Ok(smallvec![t.same(0)])
+    Ok(t.same(0).into())
 }
 
 fn gather_dims<'a>(t: &OpTypes<'a>) -> Result<&'a GatherDims, Wrong> {
@@ -135,7 +134,7 @@ fn gather_with(t: &OpTypes, x: &TensorType, size_count: usize, sizes: Option<&[i
             }
         }
     }
-    Ok(smallvec![t.result(&gather_shape(g, x.rank(), indices, sizes), x.elem)])
+    Ok(t.result(&gather_shape(g, x.rank(), indices, sizes), x.elem).into())
 }
 
 /// The result shape of a gather whose numbers have been checked.
@@ -221,8 +220,7 @@ pub(super) fn scatter(t: &OpTypes) -> Inferred {
         reducer(t, 0, "update_computation", &inputs, &inits.iter().collect::<Vec<_>>(), &[])?;
     }
     scatter_numbers(t, s, inputs[0], indices, updates[0])?;
-    let elems = accumulators(t, 0, &inputs);
-    Ok(inputs.iter().zip(elems).map(|(x, elem)| t.result_like(x, elem)).collect())
+    Ok(inputs.iter().enumerate().map(|(i, x)| t.result_like(x, accumulator(t, 0, i, x))).collect())
 }
 
 /// Checks that operands from `from` on have the shape of the first of them.

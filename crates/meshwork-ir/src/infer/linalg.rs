@@ -1,17 +1,16 @@
 //! Linear algebra and normalization: cholesky, triangular_solve, fft, batch_norm.
 
-use smallvec::smallvec;
 use smol_str::format_smolstr;
 
 use super::check::{Elems, dims_agree, list, shapes_agree};
-use super::{Inferred, OpTypes, ResultTypes, Wrong};
+use super::{Inferred, OpTypes, Wrong};
 use crate::{Attr, ElementType, TensorType};
 
 /// `cholesky`: square matrices, possibly many.
 pub(super) fn cholesky(t: &OpTypes) -> Inferred {
     t.operand_count(1)?;
     square(t, 0, t.tensor_of(0, "a", Elems::FLOAT_COMPLEX)?)?;
-    Ok(smallvec![t.same(0)])
+    Ok(t.same(0).into())
 }
 
 fn square(t: &OpTypes, index: usize, a: &TensorType) -> Result<(), Wrong> {
@@ -41,7 +40,7 @@ pub(super) fn triangular_solve(t: &OpTypes) -> Inferred {
         return Err(t.bad_operand(1, "b", format_smolstr!("a system that {a} solves from the {side}")));
     }
     match t.attrs.get("transpose_a").and_then(Attr::as_enum) {
-        Some("NO_TRANSPOSE" | "TRANSPOSE" | "ADJOINT") => Ok(smallvec![t.same(1)]),
+        Some("NO_TRANSPOSE" | "TRANSPOSE" | "ADJOINT") => Ok(t.same(1).into()),
         _ => {
             let expected = "NO_TRANSPOSE, TRANSPOSE or ADJOINT";
             Err(t.missing("transpose_a", expected))
@@ -96,7 +95,7 @@ pub(super) fn fft(t: &OpTypes) -> Inferred {
         let detail = format!("{} needs innermost extents {}, but the operand is {x}", list(&lengths), list(&needed));
         return Err(t.bad_attr("fft_length", detail));
     }
-    Ok(smallvec![t.result(&dims, elem)])
+    Ok(t.result(&dims, elem).into())
 }
 
 /// The batch_norm family: full operands at `wide`, per-feature operands elsewhere.
@@ -115,7 +114,6 @@ pub(super) fn batch_norm(t: &OpTypes, names: &[&'static str], wide: &[usize], re
     if !matches!(t.attrs.get("epsilon"), Some(Attr::Float(..))) {
         return Err(t.missing("epsilon", "a float"));
     }
-    let mut out: ResultTypes = smallvec![t.same(0)];
-    out.resize(results, t.result(&per_feature.dims, x.elem));
-    Ok(out)
+    let rest = std::iter::repeat_n(t.result(&per_feature.dims, x.elem), results - 1);
+    Ok([t.same(0)].into_iter().chain(rest).collect())
 }

@@ -40,9 +40,9 @@ mod source;
 mod tests;
 mod window;
 
-use std::ops::Index;
+use std::ops::{Deref, Index};
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use check::Elems;
 pub(crate) use check::{bounds, duplicate, type_list, types_agree};
@@ -67,8 +67,35 @@ pub(crate) enum ResultType {
     New(Type),
 }
 
-/// The result types that a rule finds.
-pub(crate) type ResultTypes = SmallVec<[ResultType; 1]>;
+/// The result types that a rule finds: nearly always one.
+#[derive(Clone, Debug)]
+pub(crate) enum ResultTypes {
+    One(ResultType),
+    Several(Vec<ResultType>),
+}
+
+impl Deref for ResultTypes {
+    type Target = [ResultType];
+
+    fn deref(&self) -> &[ResultType] {
+        match self {
+            ResultTypes::One(result) => std::slice::from_ref(result),
+            ResultTypes::Several(results) => results,
+        }
+    }
+}
+
+impl<R: Into<ResultType>> From<R> for ResultTypes {
+    fn from(result: R) -> ResultTypes {
+        ResultTypes::One(result.into())
+    }
+}
+
+impl FromIterator<ResultType> for ResultTypes {
+    fn from_iter<I: IntoIterator<Item = ResultType>>(results: I) -> ResultTypes {
+        ResultTypes::Several(results.into_iter().collect())
+    }
+}
 
 /// What is wrong, kept apart so that passing on what is right costs little.
 pub(crate) type Wrong = Box<InferError>;
@@ -208,6 +235,7 @@ pub(crate) fn infer_results(module: &Module, op: OpId) -> Inferred {
 }
 
 /// The result types of an operation, or what is wrong with its operands, attributes or bodies.
+#[inline]
 pub(crate) fn infer(t: &OpTypes) -> Inferred {
     let check = |ty: &Type| match ty {
         Type::Tensor(tensor) if !tensor.fits() => Err(t.mismatch(too_many_bytes(ty))),
@@ -217,7 +245,7 @@ pub(crate) fn infer(t: &OpTypes) -> Inferred {
         t.operands.iter().chain(t.wanted.iter().map(|&id| t.module.context.ty(id))).try_for_each(check)?;
     }
     let types = rule(t)?;
-    for result in &types {
+    for result in types.iter() {
         if let ResultType::New(ty) = result {
             check(ty)?;
         }
@@ -369,12 +397,12 @@ fn rule(t: &OpTypes) -> Inferred {
             CheckOp::ExpectAlmostEq | CheckOp::ExpectClose | CheckOp::ExpectEq => {
                 t.operand_count(2)?;
                 elementwise::same_type(t, 2, Elems::ANY)?;
-                Ok(smallvec![])
+                Ok(ResultTypes::Several(vec![]))
             }
             CheckOp::ExpectAlmostEqConst | CheckOp::ExpectEqConst | CheckOp::ExpectSerializedEq | CheckOp::Print => {
                 t.operand_count(1)?;
                 t.tensor(0, "operand")?;
-                Ok(smallvec![])
+                Ok(ResultTypes::Several(vec![]))
             }
             CheckOp::Probe => elementwise::same_type(t, 1, Elems::ANY),
             CheckOp::RunParallel => control::declared(t),

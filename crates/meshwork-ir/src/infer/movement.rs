@@ -1,6 +1,5 @@
 //! Operations that move elements without computing: reshape, broadcast, slice, pad and similar operations.
 
-use smallvec::smallvec;
 use smol_str::format_smolstr;
 
 use super::check::{Elems, dim, dims_agree, shapes_agree};
@@ -19,7 +18,7 @@ pub(super) fn reshape(t: &OpTypes) -> Inferred {
         let count = |ty: &TensorType| ty.num_elements().map_or("too many".into(), |n| n.to_string());
         return Err(t.mismatch(format!("makes {to} ({} elements) out of {x} ({} elements)", count(to), count(x))));
     }
-    Ok(smallvec![t.declared(0)?])
+    Ok(t.declared(0)?.into())
 }
 
 fn same_elem_as_result(t: &OpTypes, x: &TensorType, to: &TensorType) -> Result<(), Wrong> {
@@ -59,7 +58,7 @@ pub(super) fn bitcast_convert(t: &OpTypes) -> Inferred {
     if !shapes_agree(prefix, &big.dims) {
         return Err(t.mismatch(format!("must keep all dimensions but an innermost one: {x} to {to}")));
     }
-    Ok(smallvec![t.declared(0)?])
+    Ok(t.declared(0)?.into())
 }
 
 /// `broadcast`: new dimensions in front.
@@ -71,7 +70,7 @@ pub(super) fn broadcast(t: &OpTypes) -> Inferred {
         return Err(t.bad_attr("broadcast_sizes", format!("has the negative size {s}")));
     }
     let dims: Dims = sizes.iter().chain(&x.dims).copied().collect();
-    Ok(smallvec![t.result(&dims, x.elem)])
+    Ok(t.result(&dims, x.elem).into())
 }
 
 /// `broadcast_in_dim`: each operand dimension becomes one of the result, of equal size or stretched from 1.
@@ -79,7 +78,9 @@ pub(super) fn broadcast_in_dim(t: &OpTypes) -> Inferred {
     t.operand_count(1)?;
     let x = t.tensor(0, "operand")?;
     let to = t.wanted_tensor(0, Elems::ANY)?;
-    static_result(t, 0)?;
+    if !to.is_static() {
+        static_result(t, 0)?;
+    }
     same_elem_as_result(t, x, to)?;
     let dims = t.ints_of("broadcast_dimensions", x.rank(), "operand dimension")?;
     t.distinct_dims("broadcast_dimensions", &dims, to.rank())?;
@@ -93,7 +94,7 @@ pub(super) fn broadcast_in_dim(t: &OpTypes) -> Inferred {
             return Err(t.mismatch(detail));
         }
     }
-    Ok(smallvec![t.declared(0)?])
+    Ok(t.declared(0)?.into())
 }
 
 /// `concatenate`: sizes add up along one dimension, the others are equal.
@@ -124,7 +125,7 @@ pub(super) fn concatenate(t: &OpTypes) -> Inferred {
             };
         }
     }
-    Ok(smallvec![t.result(&dims, first.elem)])
+    Ok(t.result(&dims, first.elem).into())
 }
 
 /// `slice`: start, limit and stride per dimension.
@@ -148,7 +149,7 @@ pub(super) fn slice(t: &OpTypes) -> Inferred {
         // Both are at least 0 here, and stride at least 1.
         dims.push((limit - start).unsigned_abs().div_ceil(stride as u64) as i64);
     }
-    Ok(smallvec![t.result(&dims, x.elem)])
+    Ok(t.result(&dims, x.elem).into())
 }
 
 /// `pad`: padding at both ends, which may be negative, and between elements.
@@ -178,7 +179,7 @@ pub(super) fn pad(t: &OpTypes) -> Inferred {
             })?,
         });
     }
-    Ok(smallvec![t.result(&dims, x.elem)])
+    Ok(t.result(&dims, x.elem).into())
 }
 
 /// Size of a dimension after padding; `None` on overflow.
@@ -192,7 +193,7 @@ pub(super) fn reverse(t: &OpTypes) -> Inferred {
     t.operand_count(1)?;
     let x = t.tensor(0, "operand")?;
     t.distinct_dims("dimensions", &t.ints("dimensions")?, x.rank())?;
-    Ok(smallvec![t.same(0)])
+    Ok(t.same(0).into())
 }
 
 /// `transpose`: result dimension `i` is operand dimension `permutation[i]`.
@@ -202,7 +203,7 @@ pub(super) fn transpose(t: &OpTypes) -> Inferred {
     let permutation = t.ints_of("permutation", x.rank(), "operand dimension")?;
     t.distinct_dims("permutation", &permutation, x.rank())?;
     let dims: Dims = permutation.iter().map(|&d| x.dims[d as usize]).collect();
-    Ok(smallvec![t.result(&dims, x.elem)])
+    Ok(t.result(&dims, x.elem).into())
 }
 
 /// `get_dimension_size`.
@@ -210,7 +211,7 @@ pub(super) fn get_dimension_size(t: &OpTypes) -> Inferred {
     t.operand_count(1)?;
     let x = t.tensor(0, "operand")?;
     t.dim_attr("dimension", x.rank())?;
-    Ok(smallvec![t.result(&[], ElementType::I32)])
+    Ok(t.result(&[], ElementType::I32).into())
 }
 
 /// `set_dimension_size`: one dimension becomes dynamic.
@@ -227,8 +228,8 @@ pub(super) fn set_dimension_size(t: &OpTypes) -> Inferred {
         dims[d] = DYNAMIC;
     }
     match t.given(0) {
-        Some(w) if w.elem() == Some(x.elem) && shapes_agree(w.dims(), &dims) => Ok(smallvec![t.declared(0)?]),
-        _ => Ok(smallvec![t.result(&dims, x.elem)]),
+        Some(w) if w.elem() == Some(x.elem) && shapes_agree(w.dims(), &dims) => Ok(t.declared(0)?.into()),
+        _ => Ok(t.result(&dims, x.elem).into()),
     }
 }
 
@@ -239,5 +240,5 @@ pub(super) fn torch_index_select(t: &OpTypes) -> Inferred {
     t.tensor(1, "index")?;
     t.int("dim")?;
     t.int("batch_dims")?;
-    Ok(smallvec![t.declared(0)?])
+    Ok(t.declared(0)?.into())
 }

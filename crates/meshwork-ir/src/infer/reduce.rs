@@ -1,10 +1,10 @@
 //! Operations whose body combines elements: reduce, map, sort, and the rules of a combining body.
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 use smol_str::format_smolstr;
 
 use super::check::{Elems, dims_agree, list, shapes_agree};
-use super::{Inferred, OpTypes, Wrong};
+use super::{Inferred, OpTypes, TypesOf, Wrong};
 use crate::{DYNAMIC, Dims, ElementType, TensorType, Type};
 
 /// Types of some operands.
@@ -48,48 +48,55 @@ pub(super) fn reducer(
     if returns.len() != n {
         return Err(t.bad_body(name, format!("returns {} value(s), but must return {n}, one per input", returns.len())));
     }
-    for i in 0..n {
-        let (Type::Tensor(acc), Type::Tensor(first), Type::Tensor(element)) = (&returns[i], &args[i], &args[n + i])
-        else {
-            return Err(t.bad_body(name, format!("must work on tensors, but result {i} is {}", returns[i])));
-        };
-        if acc.elem != first.elem || !shapes_agree(&acc.dims, &first.dims) {
-            return Err(t.bad_body(name, format!("returns {acc} as value {i}, but its argument {i} is {first}")));
-        }
-        if !same_but_precision(acc.elem, element.elem) || !shapes_agree(&acc.dims, &element.dims) {
-            return Err(
-                t.bad_body(name, format!("returns {acc} as value {i}, but its argument {} is {element}", n + i))
-            );
-        }
-        let init = inits[i];
-        if !shapes_agree(&init.dims, &acc.dims) || !promotable(init.elem, acc.elem) {
-            return Err(t.bad_body(name, format!("returns {acc} as value {i}, which cannot start as {init}")));
-        }
-        if !promotable(inputs[i].elem, element.elem) {
-            let detail =
-                format!("takes {element} as argument {}, which cannot hold an element of {}", n + i, inputs[i]);
-            return Err(t.bad_body(name, detail));
-        }
-        let mut rest = allowed.iter();
-        if !element.dims.iter().all(|&d| rest.any(|&a| dims_agree(a, d))) {
-            let detail = format!(
-                "takes {element} as argument {}, whose extents are not among {} in order",
-                n + i,
-                list(allowed)
-            );
-            return Err(t.bad_body(name, detail));
-        }
+    (0..n).try_for_each(|i| combined(t, name, (args, returns), i, inputs[i], inits[i], allowed))
+}
+
+/// Checks that a body combines input number `i`.
+fn combined(
+    t: &OpTypes,
+    name: &'static str,
+    (args, returns): (TypesOf<'_>, TypesOf<'_>),
+    i: usize,
+    input: &TensorType,
+    init: &TensorType,
+    allowed: &[i64],
+) -> Result<(), Wrong> {
+    let n = returns.len();
+    let (Type::Tensor(acc), Type::Tensor(first), Type::Tensor(element)) = (&returns[i], &args[i], &args[n + i]) else {
+        return Err(t.bad_body(name, format!("must work on tensors, but result {i} is {}", returns[i])));
+    };
+    // Nearly always, all are scalars of one type.
+    let one = returns.id(i);
+    let scalars = args.id(i) == one && args.id(n + i) == one && acc.rank() == 0 && init.rank() == 0;
+    if scalars && init.elem == acc.elem && input.elem == acc.elem {
+        return Ok(());
+    }
+    if acc.elem != first.elem || !shapes_agree(&acc.dims, &first.dims) {
+        return Err(t.bad_body(name, format!("returns {acc} as value {i}, but its argument {i} is {first}")));
+    }
+    if !same_but_precision(acc.elem, element.elem) || !shapes_agree(&acc.dims, &element.dims) {
+        return Err(t.bad_body(name, format!("returns {acc} as value {i}, but its argument {} is {element}", n + i)));
+    }
+    if !shapes_agree(&init.dims, &acc.dims) || !promotable(init.elem, acc.elem) {
+        return Err(t.bad_body(name, format!("returns {acc} as value {i}, which cannot start as {init}")));
+    }
+    if !promotable(input.elem, element.elem) {
+        let detail = format!("takes {element} as argument {}, which cannot hold an element of {input}", n + i);
+        return Err(t.bad_body(name, detail));
+    }
+    let mut rest = allowed.iter();
+    if !element.dims.iter().all(|&d| rest.any(|&a| dims_agree(a, d))) {
+        let among = list(allowed);
+        let detail = format!("takes {element} as argument {}, whose extents are not among {among} in order", n + i);
+        return Err(t.bad_body(name, detail));
     }
     Ok(())
 }
 
-/// The element types that body `index` accumulates in; those of the inputs while there is no body.
-pub(super) fn accumulators(t: &OpTypes, index: usize, inputs: &[&TensorType]) -> SmallVec<[ElementType; 2]> {
-    let returns = t.returned(index);
-    let elem = |i: usize| returns?.get(i)?.elem();
-    let mut out = SmallVec::new();
-    inputs.iter().enumerate().for_each(|(i, x)| out.push(elem(i).unwrap_or(x.elem)));
-    out
+/// The element type in which body `index` accumulates input number `input`; that of the input while there is no body.
+pub(super) fn accumulator(t: &OpTypes, index: usize, input: usize, x: &TensorType) -> ElementType {
+    let returned = t.returned(index).and_then(|returns| returns.get(input)?.elem());
+    returned.unwrap_or(x.elem)
 }
 
 /// Splits the operands in inputs and as many initial values; inputs have one shape.
@@ -118,9 +125,12 @@ pub(super) fn reduce(t: &OpTypes) -> Inferred {
     let (inputs, inits) = inputs_and_inits(t)?;
     let dims = t.ints("dimensions")?;
     t.distinct_dims("dimensions", &dims, inputs[0].rank())?;
-    let kept = (0..inputs[0].rank()).filter(|&d| !dims.contains(&(d as i64)));
     let mut shape = Dims::new();
-    kept.for_each(|d| shape.push(inputs[0].dims[d]));
+    for (d, &size) in (0..).zip(&inputs[0].dims) {
+        if !dims.contains(&d) {
+            shape.push(size);
+        }
+    }
     if t.regions.is_empty() {
         for (i, init) in inits.iter().enumerate() {
             if init.rank() != 0 || !promotable(init.elem, inputs[i].elem) {
@@ -131,8 +141,10 @@ pub(super) fn reduce(t: &OpTypes) -> Inferred {
     } else {
         reducer(t, 0, "body", &inputs, &inits, &shape)?;
     }
-    let elems = accumulators(t, 0, &inputs);
-    Ok(elems.into_iter().map(|elem| t.result(&shape, elem)).collect())
+    match inputs[..] {
+        [x] => Ok(t.result(&shape, accumulator(t, 0, 0, x)).into()),
+        _ => Ok(inputs.iter().enumerate().map(|(i, x)| t.result(&shape, accumulator(t, 0, i, x))).collect()),
+    }
 }
 
 /// `map`: a scalar body applied to each element.
@@ -168,7 +180,7 @@ pub(super) fn map(t: &OpTypes) -> Inferred {
                 dims.iter_mut().zip(&x.dims).filter(|(d, _)| **d == DYNAMIC).for_each(|(d, &s)| *d = s);
                 dims
             });
-            Ok(smallvec![t.result(&dims, r.elem)])
+            Ok(t.result(&dims, r.elem).into())
         }
         _ => {
             let detail = format!("must return one scalar tensor, but returns {}", super::type_list(returns.iter()));

@@ -1,22 +1,21 @@
 //! Placement operations: they never change a type.
 
-use smallvec::smallvec;
 use smol_str::format_smolstr;
 
-use super::{Inferred, OpTypes};
+use super::{Inferred, OpTypes, ResultTypes};
 use crate::Type;
 
 /// One tensor in, the same type out.
 pub(super) fn identity(t: &OpTypes) -> Inferred {
     t.operand_count(1)?;
-    Ok(smallvec![t.same(0)])
+    Ok(t.same(0).into())
 }
 
 /// One tensor in, the same type out; other values have no dimensions to place.
 pub(super) fn placed(t: &OpTypes) -> Inferred {
     t.operand_count(1)?;
     match &t.operands[0] {
-        Type::Tensor(_) => Ok(smallvec![t.same(0)]),
+        Type::Tensor(_) => Ok(t.same(0).into()),
         _ => Err(t.bad_operand(0, "input", "a tensor")),
     }
 }
@@ -25,7 +24,7 @@ pub(super) fn placed(t: &OpTypes) -> Inferred {
 pub(super) fn sharding_group(t: &OpTypes) -> Inferred {
     t.operand_count(1)?;
     match &t.operands[0] {
-        Type::Tensor(_) => Ok(smallvec![]),
+        Type::Tensor(_) => Ok(ResultTypes::Several(vec![])),
         _ => Err(t.bad_operand(0, "input", "a tensor")),
     }
 }

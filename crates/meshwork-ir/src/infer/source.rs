@@ -1,6 +1,5 @@
 //! Operations that make tensors out of nothing: constants, indices, device numbers, random bits.
 
-use smallvec::smallvec;
 use smol_str::format_smolstr;
 
 use super::check::{Elems, bounds, list, shapes_agree};
@@ -11,9 +10,9 @@ use crate::{Attr, DYNAMIC, ElementType, TensorType, Type};
 pub(super) fn constant(t: &OpTypes) -> Inferred {
     t.operand_count(0)?;
     match t.attrs.get("value") {
-        Some(Attr::Dense(d)) => Ok(smallvec![Type::Tensor(d.ty.clone()).into()]),
+        Some(Attr::Dense(d)) => Ok(Type::Tensor(d.ty.clone()).into()),
         // Values kept as text (sparse ones) do not say their type.
-        Some(Attr::Opaque(_)) => Ok(smallvec![t.declared(0)?]),
+        Some(Attr::Opaque(_)) => Ok(t.declared(0)?.into()),
         _ => Err(t.missing("value", "a dense constant")),
     }
 }
@@ -27,7 +26,7 @@ pub(super) fn iota(t: &OpTypes) -> Inferred {
     }
     t.dim_attr("iota_dimension", ty.rank())?;
     static_result(t, 0)?;
-    Ok(smallvec![t.declared(0)?])
+    Ok(t.declared(0)?.into())
 }
 
 /// Checks that result `index` has no dynamic extent, or one with a bound.
@@ -49,7 +48,7 @@ fn is_single_bounded(ty: &TensorType) -> bool {
 /// `partition_id`, `replica_id`.
 pub(super) fn device_number(t: &OpTypes) -> Inferred {
     t.operand_count(0)?;
-    Ok(smallvec![t.result(&[], ElementType::UI32)])
+    Ok(t.result(&[], ElementType::UI32).into())
 }
 
 /// `rng`: the shape is an operand, so the result type has to be given unless that is a constant.
@@ -80,8 +79,8 @@ pub(super) fn rng(t: &OpTypes) -> Inferred {
     }
     let dims = t.constant(2).unwrap_or_else(|| vec![DYNAMIC; rank.max(0) as usize]);
     match t.given(0).and_then(Type::as_tensor) {
-        Some(w) if w.elem == a.elem && shapes_agree(&w.dims, &dims) => Ok(smallvec![t.declared(0)?]),
-        _ => Ok(smallvec![t.result(&dims, a.elem)]),
+        Some(w) if w.elem == a.elem && shapes_agree(&w.dims, &dims) => Ok(t.declared(0)?.into()),
+        _ => Ok(t.result(&dims, a.elem).into()),
     }
 }
 
@@ -105,7 +104,7 @@ pub(super) fn rng_bit_generator(t: &OpTypes) -> Inferred {
             let detail = format!("output_state has shape {}, but initial_state {}", list(&out.dims), list(&state.dims));
             return Err(t.mismatch(detail));
         }
-        return Ok(smallvec![t.declared(0)?, t.declared(1)?]);
+        return Ok([t.declared(0)?, t.declared(1)?].into_iter().collect());
     }
-    Ok(smallvec![t.same(0), t.declared(bits)?])
+    Ok([t.same(0), t.declared(bits)?].into_iter().collect())
 }

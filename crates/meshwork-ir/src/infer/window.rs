@@ -2,11 +2,10 @@
 
 use std::borrow::Cow;
 
-use smallvec::smallvec;
 use smol_str::format_smolstr;
 
 use super::check::{dense_ints, list, shapes_agree};
-use super::reduce::{accumulators, inputs_and_inits, predicate, reducer};
+use super::reduce::{accumulator, inputs_and_inits, predicate, reducer};
 use super::{Inferred, OpTypes, Wrong};
 use crate::{Attr, DYNAMIC, Dims, TensorType};
 
@@ -111,9 +110,9 @@ pub(super) fn reduce_window(t: &OpTypes) -> Inferred {
     if !t.regions.is_empty() {
         reducer(t, 0, "body", &inputs, &inits, &sizes)?;
     }
-    let elems = accumulators(t, 0, &inputs);
-    let types = inputs.iter().zip(elems).map(|(x, elem)| Ok(t.result(&window.result_dims(t, &x.dims)?, elem)));
-    types.collect()
+    let result =
+        |(i, x): (usize, &&TensorType)| Ok(t.result(&window.result_dims(t, &x.dims)?, accumulator(t, 0, i, x)));
+    inputs.iter().enumerate().map(result).collect()
 }
 
 /// `select_and_scatter`: `source` has one element per window of `operand`.
@@ -149,6 +148,6 @@ pub(super) fn select_and_scatter(t: &OpTypes) -> Inferred {
         let expected = format_smolstr!("{}, one element per window", TensorType::new(windows, x.elem));
         return Err(t.bad_operand(1, "source", expected));
     }
-    let elem = accumulators(t, 1, &[x])[0];
-    Ok(smallvec![t.result_like(x, elem)])
+    let elem = accumulator(t, 1, 0, x);
+    Ok(t.result_like(x, elem).into())
 }

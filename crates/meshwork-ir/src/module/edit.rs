@@ -12,17 +12,22 @@ impl Module {
     /// [`insert_before`](Module::insert_before).
     pub fn create(&mut self, spec: OpSpec) -> OpId {
         let types: TypeIds = spec.result_types.into_iter().map(|ty| self.context.intern(ty)).collect();
-        let op = self.add_op(spec.kind, &spec.operands, &types, spec.attrs);
-        let data = &mut self.ops[op.index()];
-        (data.loc, data.pos) = (spec.loc, spec.pos);
+        let op = self.add_op(spec.kind, &spec.operands, &types, spec.attrs, (spec.loc, spec.pos));
         if spec.kind == OpKind::Unregistered {
-            data.name = Some(Box::new(spec.name));
+            self.ops[op.index()].name = Some(Box::new(spec.name));
         }
         op
     }
 
-    /// Creates a detached operation without a location.
-    pub(crate) fn add_op(&mut self, kind: OpKind, operands: &[ValueId], types: &[TypeId], attrs: AttrDict) -> OpId {
+    /// Creates a detached operation of a registered kind.
+    pub(crate) fn add_op(
+        &mut self,
+        kind: OpKind,
+        operands: &[ValueId],
+        types: &[TypeId],
+        attrs: AttrDict,
+        (loc, pos): (Loc, TextPos),
+    ) -> OpId {
         let id = OpId::at(self.ops.len());
         for (i, &v) in operands.iter().enumerate() {
             self.values[v.index()].uses.push(Use { op: id, operand: i as u32 });
@@ -38,8 +43,8 @@ impl Module {
             results,
             attrs,
             regions: SmallVec::new(),
-            loc: Loc::unknown(),
-            pos: TextPos::default(),
+            loc,
+            pos,
             parent: None,
             prev: None,
             next: None,

@@ -15,7 +15,7 @@ mod cursor;
 mod grammar;
 mod print;
 
-pub use cursor::{Cursor, ParseError};
+pub use cursor::{Cursor, ParseError, bare_identifier};
 pub use print::{AxisList, Quoted, SymbolName};
 
 use crate::axis::AxisRef;

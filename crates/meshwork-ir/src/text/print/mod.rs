@@ -26,7 +26,7 @@ mod write;
 use self::attr::{push_attr, push_named};
 use self::loc::push_loc;
 use self::names::Names;
-use self::write::{push_int, push_list, push_quoted, push_type};
+use self::write::{push_int, push_quoted, push_type};
 use crate::op::ControlOp;
 use crate::{Attr, BlockId, Loc, Module, Op, OpId, OpKind, RegionId, Type, ValueId};
 
@@ -39,6 +39,9 @@ pub struct PrintOptions {
     pub locations: bool,
 }
 
+/// About the length of a line.
+const LINE: usize = 128;
+
 /// The module as MLIR text, in the pretty form, without locations.
 pub fn print(module: &Module) -> String {
     print_with(module, &PrintOptions::default())
@@ -48,8 +51,7 @@ pub fn print(module: &Module) -> String {
 pub fn print_with(module: &Module, options: &PrintOptions) -> String {
     let names = Names::of_module(module, *options);
     let mut printer = Printer::new(module, names, *options);
-    // About the length of an operation with one operand.
-    printer.out.reserve(96 * module.op_slots());
+    printer.out.reserve(LINE * module.op_slots());
     printer.module();
     printer.out
 }
@@ -59,7 +61,7 @@ pub fn print_with(module: &Module, options: &PrintOptions) -> String {
 pub fn print_lines(module: &Module) -> (String, Vec<(OpId, u32)>) {
     let options = PrintOptions::default();
     let mut printer = Printer::new(module, Names::of_module(module, options), options);
-    printer.out.reserve(96 * module.op_slots());
+    printer.out.reserve(LINE * module.op_slots());
     printer.starts = Some(Vec::with_capacity(module.op_slots()));
     printer.module();
     let (mut line, mut counted) = (1, 0);
@@ -183,12 +185,8 @@ impl<'m> Printer<'m> {
     }
 
     fn pad(&mut self) {
-        const SPACES: &str = "                                ";
-        let mut left = self.indent;
-        while left > 0 {
-            let some = left.min(SPACES.len());
-            self.out.push_str(&SPACES[..some]);
-            left -= some;
+        for _ in 0..self.indent / 2 {
+            self.out.push_str("  ");
         }
     }
 
@@ -317,12 +315,17 @@ impl<'m> Printer<'m> {
     }
 
     fn value(&mut self, value: ValueId) {
-        self.names.push(&mut self.out, value);
+        self.out.push_str(self.names.of(value));
     }
 
+    #[inline]
     fn operands(&mut self, values: &[ValueId]) {
-        let names = &self.names;
-        push_list(&mut self.out, values, |out, &v| names.push(out, v));
+        for (i, &value) in values.iter().enumerate() {
+            if i > 0 {
+                self.out.push_str(", ");
+            }
+            self.value(value);
+        }
     }
 
     /// The type of a value.

@@ -9,21 +9,6 @@ use super::write::{push_int, push_list};
 use crate::op::{ChloOp, ControlOp, LinalgOp, SourceOp};
 use crate::{BlockId, ElementType, Module, Op, OpId, OpKind, RegionId, ValueId};
 
-#[derive(Clone, Copy)]
-enum Name {
-    Unknown,
-    /// `%0`.
-    Number(u32),
-    /// `%0#1`: one of several results.
-    Grouped(u32, u32),
-    /// `%arg0`.
-    Arg(u32),
-    /// `%cst`, by its position in [`BASES`].
-    Bare(u8),
-    /// `%cst_0`.
-    Numbered(u8, u32),
-}
-
 /// What operations call their results, and bodies their arguments.
 const BASES: [&str; 14] = [
     "%c",
@@ -42,6 +27,9 @@ const BASES: [&str; 14] = [
     "%carry",
 ];
 
+/// The name of a value that has none.
+const UNKNOWN: &str = "%<<UNKNOWN SSA VALUE>>";
+
 /// What is taken in a region and those around it.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Scope {
@@ -55,9 +43,14 @@ pub(super) struct Scope {
 
 /// The names of values.
 pub(super) struct Names {
-    names: Vec<Name>,
+    /// One name after the other.
+    text: String,
+    /// Where in `text` the name of each value starts and ends.
+    spans: Vec<(u32, u32)>,
     generic: bool,
     scope: Scope,
+    /// The region whose arguments are named already, and what is taken with them.
+    announced: Option<(RegionId, Scope)>,
 }
 
 impl Names {
@@ -90,7 +83,10 @@ impl Names {
     }
 
     fn empty(module: &Module, options: PrintOptions) -> Names {
-        Names { names: vec![Name::Unknown; module.value_slots()], generic: options.generic, scope: Scope::default() }
+        let spans = vec![(0, UNKNOWN.len() as u32); module.value_slots()];
+        let mut text = String::with_capacity(8 * module.value_slots() + UNKNOWN.len());
+        text.push_str(UNKNOWN);
+        Names { text, spans, generic: options.generic, scope: Scope::default(), announced: None }
     }
 
     /// Names the values of a region that is about to be printed. What it returns is given back by [`leave`](Names::leave).
@@ -107,6 +103,7 @@ impl Names {
         if let (false, Some(&entry)) = (self.generic, module.region(region).blocks().first()) {
             let outer = self.scope;
             self.entry_args(module, region, entry);
+            self.announced = Some((region, self.scope));
             self.scope = outer;
         }
     }
@@ -119,7 +116,10 @@ impl Names {
     fn region(&mut self, module: &Module, region: RegionId) {
         for (i, &block) in module.region(region).blocks().iter().enumerate() {
             if i == 0 {
-                self.entry_args(module, region, block);
+                match self.announced.take() {
+                    Some((announced, scope)) if announced == region => self.scope = scope,
+                    _ => self.entry_args(module, region, block),
+                }
             } else {
                 module.block(block).args().iter().for_each(|&arg| self.count(arg));
             }
@@ -145,7 +145,7 @@ impl Names {
 
     fn count_args(&mut self, module: &Module, block: BlockId) {
         for &arg in module.block(block).args() {
-            self.names[arg.index()] = Name::Arg(self.scope.args);
+            self.name(arg, "%arg", self.scope.args);
             self.scope.args += 1;
         }
     }
@@ -156,7 +156,8 @@ impl Names {
     }
 
     fn op(&mut self, module: &Module, op: &Op) {
-        if !self.generic && self.suggested(module, op) {
+        let suggests = matches!(op.kind(), OpKind::Source(_) | OpKind::Chlo(_) | OpKind::Linalg(_));
+        if suggests && !self.generic && self.suggested(module, op) {
             return;
         }
         match op.results() {
@@ -164,7 +165,8 @@ impl Names {
             &[only] => self.count(only),
             results => {
                 for (i, &result) in results.iter().enumerate() {
-                    self.names[result.index()] = Name::Grouped(self.scope.values, i as u32);
+                    self.name(result, "%", self.scope.values);
+                    self.append(result, "#", i as u32);
                 }
                 self.scope.values += 1;
             }
@@ -172,8 +174,21 @@ impl Names {
     }
 
     fn count(&mut self, value: ValueId) {
-        self.names[value.index()] = Name::Number(self.scope.values);
+        self.name(value, "%", self.scope.values);
         self.scope.values += 1;
+    }
+
+    /// Calls a value by a prefix and a number.
+    fn name(&mut self, value: ValueId, prefix: &str, number: u32) {
+        self.spans[value.index()].0 = self.text.len() as u32;
+        self.append(value, prefix, number);
+    }
+
+    /// Adds to the name that was given last.
+    fn append(&mut self, value: ValueId, prefix: &str, number: u32) {
+        self.text.push_str(prefix);
+        push_int(&mut self.text, number);
+        self.spans[value.index()].1 = self.text.len() as u32;
     }
 
     /// Gives the results the names that the operation suggests, if it does.
@@ -196,53 +211,40 @@ impl Names {
 
     fn set(&mut self, value: ValueId, base: &str) {
         // All that are given are in the list.
-        let number = BASES.iter().position(|b| *b == base).unwrap_or_default() as u8;
-        self.names[value.index()] = if self.scope.taken >> number & 1 == 1 {
+        let bit = 1 << BASES.iter().position(|b| *b == base).unwrap_or_default();
+        let start = self.text.len() as u32;
+        self.text.push_str(base);
+        self.spans[value.index()] = (start, self.text.len() as u32);
+        if self.scope.taken & bit != 0 {
             // No two names share a conflict number on the way from the root, so the result is free.
+            self.append(value, "_", self.scope.conflicts);
             self.scope.conflicts += 1;
-            Name::Numbered(number, self.scope.conflicts - 1)
-        } else {
-            self.scope.taken |= 1 << number;
-            Name::Bare(number)
-        };
+        }
+        self.scope.taken |= bit;
     }
 
-    /// Appends the name of `value`.
-    pub(super) fn push(&self, out: &mut String, value: ValueId) {
-        match self.names[value.index()] {
-            Name::Unknown => out.push_str("%<<UNKNOWN SSA VALUE>>"),
-            Name::Number(n) => push_numbered(out, "%", n),
-            Name::Grouped(n, result) => {
-                push_numbered(out, "%", n);
-                push_numbered(out, "#", result);
-            }
-            Name::Arg(n) => push_numbered(out, "%arg", n),
-            Name::Bare(base) => out.push_str(BASES[usize::from(base)]),
-            Name::Numbered(base, n) => {
-                out.push_str(BASES[usize::from(base)]);
-                push_numbered(out, "_", n);
-            }
-        }
+    /// The name of `value`.
+    pub(super) fn of(&self, value: ValueId) -> &str {
+        let (start, end) = self.spans[value.index()];
+        &self.text[start as usize..end as usize]
     }
 
     /// Appends what is left of the equals sign, and the sign, for an operation with results.
     pub(super) fn push_results(&self, out: &mut String, results: &[ValueId]) {
-        let Some(&first) = results.first() else { return };
-        if let Name::Grouped(n, _) = self.names[first.index()] {
-            push_numbered(out, "%", n);
-            push_numbered(out, ":", results.len() as u32);
-        } else {
-            push_list(out, results, |out, &result| self.push(out, result));
+        match results {
+            [] => return,
+            &[only] => out.push_str(self.of(only)),
+            &[first, ..] => match self.of(first).split_once('#') {
+                Some((group, _)) => {
+                    out.push_str(group);
+                    out.push(':');
+                    push_int(out, results.len() as u32);
+                }
+                None => push_list(out, results, |out, &result| out.push_str(self.of(result))),
+            },
         }
         out.push_str(" = ");
     }
-}
-
-/// Appends a prefix and a number.
-#[inline]
-fn push_numbered(out: &mut String, prefix: &str, number: u32) {
-    out.push_str(prefix);
-    push_int(out, number);
 }
 
 /// The regions of the operations of a block.

@@ -70,9 +70,7 @@ pub(super) fn push_escaped(out: &mut String, text: &str) {
 
 /// Appends a name, in quotes unless it is an identifier.
 pub(super) fn push_name(out: &mut String, name: &str) {
-    let bytes = name.as_bytes();
-    let bare = bytes.first().is_some_and(|b| b.is_ascii_alphabetic() || *b == b'_')
-        && bytes.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$' | b'.'));
+    let bare = meshwork_mesh::bare_identifier(name).is_some_and(|bare| bare.len() == name.len());
     if bare { out.push_str(name) } else { push_quoted(out, name) }
 }
 
