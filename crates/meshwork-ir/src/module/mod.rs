@@ -1,8 +1,8 @@
 //! A program in memory: operations in blocks in regions, connected by values.
 //!
 //! Everything lives in four arenas of one [`Module`] and is named by small ids, so that passes can hold on to an
-//! operation while they change others. Types are in a fifth one, each once. The tree is MLIR's: the module has a body block; a `func.func` is an
-//! operation with one region; a `stablehlo.while` has two.
+//! operation while they change others. Types are in a fifth one, each once. The tree is MLIR's: the module has a body
+//! block; a `func.func` is an operation with one region; a `stablehlo.while` has two.
 //!
 //! Invariants, held by the methods here and relied on everywhere:
 //! - an op is in at most one block; `prev`/`next` link the ops of a block in order;
