@@ -180,7 +180,7 @@ impl<'a> Cursor<'a> {
                 Some(b'"') => break,
                 Some(b'\\') => {
                     let (byte, length) =
-                        escape(&source[at + 1..]).ok_or_else(|| fail("unknown escape in string literal"))?;
+                        unescape(&source[at + 1..]).ok_or_else(|| fail("unknown escape in string literal"))?;
                     bytes.push(byte);
                     at += 1 + length;
                 }
@@ -267,8 +267,8 @@ pub fn bare_identifier(text: &str) -> Option<&str> {
     Some(&text[..text.bytes().position(|b| !INSIDE[usize::from(b)]).unwrap_or(text.len())])
 }
 
-/// The byte that an escape encodes, and the length of the escape after its backslash.
-fn escape(rest: &[u8]) -> Option<(u8, usize)> {
+/// The byte that the escape after a backslash encodes, and the length of the escape.
+pub fn unescape(rest: &[u8]) -> Option<(u8, usize)> {
     match rest {
         [mark @ (b'"' | b'\\'), ..] => Some((*mark, 1)),
         [b'n', ..] => Some((b'\n', 1)),
