@@ -21,7 +21,7 @@ macro_rules! element_types {
             }
 
             /// The class that decides which operations apply.
-            pub fn class(self) -> ElementClass {
+            pub const fn class(self) -> ElementClass {
                 match self { $(ElementType::$variant => ElementClass::$class),* }
             }
 

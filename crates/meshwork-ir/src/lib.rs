@@ -45,8 +45,8 @@ pub use literal::Literal;
 pub use loc::{Loc, LocKind, TextPos};
 pub use meshwork_mesh::debug_as_display;
 pub use module::{
-    Block, BlockId, Def, FuncSig, Module, NamedAttrs, Op, OpId, OpPlace, OpSpec, Region, RegionId, Use, Value, ValueId,
-    ValueMap, Values, Walk, same,
+    Block, BlockId, Def, FuncSig, Module, NamedAttrs, Op, OpId, OpPlace, OpSpec, Region, RegionId, TypeId, Use, Value,
+    ValueId, ValueMap, Values, Walk, same,
 };
 pub use op::{OpKind, Trait};
 pub use pass::{Failed, Pass, PassOptions};

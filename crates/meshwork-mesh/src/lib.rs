@@ -78,8 +78,8 @@ pub use shard::{ceil_div, device_groups, shard_index, shard_range, slice_at, sli
 pub use sharding::{DimSharding, MeshRef, Reduction, Sharding};
 pub use spec::{Axes, Dim, P, dim};
 pub use text::{
-    AxisList, Cursor, ParseError, Quoted, SymbolName, parse_axis, parse_axis_list, parse_dim_sharding, parse_mesh,
-    parse_sharding,
+    AxisList, Cursor, ParseError, Quoted, SymbolName, bare_identifier, parse_axis, parse_axis_list, parse_dim_sharding,
+    parse_mesh, parse_sharding, unescape, write_escaped,
 };
 pub use topology::{Split, Topology};
 pub use verify::verify_sharding;

@@ -148,6 +148,11 @@ impl P {
         P { dims: Arc::new([head, &whole, tail].concat()), rest: None, ..self.clone() }
     }
 
+    /// Whether `..` stands among its dimensions, so that it depends on the rank of an array what they are.
+    pub fn is_elided(&self) -> bool {
+        self.rest.is_some()
+    }
+
     /// A copy on every device.
     ///
     /// For weights under pure data parallelism, as long as they fit on each device, and for whatever is small: norms,

@@ -5,16 +5,11 @@ use meshwork_partition::plan::{Class, CollectiveRate, Curve, Device, Host, KINDS
 
 /// Sizes at which the speed of memory is fitted.
 const CACHES: [f64; 5] = [32.0 * 1024.0, 512.0 * 1024.0, 4.0 * 1048576.0, 16.0 * 1048576.0, 32.0 * 1048576.0];
+
 /// Classes with a rate and a fixed time of their own.
-const CLASSES: [Class; 7] = [
-    Class::Product,
-    Class::Convolution,
-    Class::Elementwise,
-    Class::Function,
-    Class::Reduction,
-    Class::Columns,
-    Class::Movement,
-];
+fn classes() -> impl Iterator<Item = Class> {
+    Class::ALL.into_iter().filter(|&class| class != Class::Other)
+}
 
 /// All of them, with where to start and within which bounds.
 pub fn parameters() -> Vec<Parameter> {
@@ -27,7 +22,7 @@ pub fn parameters() -> Vec<Parameter> {
     for size in CACHES {
         add(format!("GB/s at {} KiB", size / 1024.0), 30.0, 0.5, 2000.0);
     }
-    for class in CLASSES {
+    for class in classes() {
         let rate = if class.is_product() { 50.0 } else { 5.0 };
         add(format!("GFLOP/s of {}s", class.name()), rate, 0.1, 5000.0);
         add(format!("microseconds of a {}", class.name()), 0.5, 0.01, 100.0);
@@ -50,7 +45,7 @@ pub fn machine(values: &[f64], threads: usize) -> Machine {
     let mut next = || values.next().unwrap_or(1.0);
     let (run_us, grain_us, memory, speed) = (next(), next(), next(), next());
     let caches = CACHES.map(|size| (size, next()));
-    let rates = CLASSES.map(|class| (class, next(), next()));
+    let rates: Vec<_> = classes().map(|class| (class, next(), next())).collect();
     let functions = FUNCTIONS.map(|name| (name.to_string(), next()));
     let crowding = next();
     let collectives =

@@ -20,6 +20,11 @@ impl AttrDict {
         AttrDict { entries: SmallVec::new_const() }
     }
 
+    /// A dictionary of one attribute.
+    pub fn one(name: &'static str, value: Attr) -> Self {
+        AttrDict { entries: SmallVec::from_buf([(SmolStr::new_static(name), value)]) }
+    }
+
     /// The attribute called `name`.
     pub fn get(&self, name: &str) -> Option<&Attr> {
         self.entries.iter().find(|(n, _)| n == name).map(|(_, a)| a)

@@ -1,9 +1,10 @@
 //! Operations with bodies: opened, given their bodies, then closed, which infers the result types.
 
 use super::{BuildError, Builder, Place};
-use crate::infer::infer_op;
+use crate::infer::infer_results;
+use crate::module::TypeId;
 use crate::op::{ControlOp, SdyOp};
-use crate::{BlockId, OpId, OpKind, OpSpec, Type, ValueId, Values};
+use crate::{AttrDict, BlockId, OpId, OpKind, OpSpec, Type, ValueId, Values};
 
 /// An operation whose bodies are being built. It is inserted when it is [closed](Builder::close).
 #[derive(Debug)]
@@ -17,9 +18,20 @@ impl Builder<'_> {
         OpenOp(self.module.create(spec))
     }
 
+    /// Starts an operation with bodies whose result types follow.
+    pub(super) fn open_op(&mut self, kind: impl Into<OpKind>, operands: &[ValueId], attrs: AttrDict) -> OpenOp {
+        OpenOp(self.add_op(kind.into(), operands, &[], attrs))
+    }
+
     /// Adds a body that takes `args`. The caller fills the block and ends it with [`end_body`](Builder::end_body).
     pub fn begin_body(&mut self, op: &OpenOp, args: impl IntoIterator<Item = Type>) -> BlockId {
         self.module.add_body(op.0, args)
+    }
+
+    /// [`begin_body`](Builder::begin_body), with the numbers of the types.
+    pub(super) fn add_body(&mut self, op: &OpenOp, args: &[TypeId]) -> BlockId {
+        let region = self.module.add_region(op.0);
+        self.module.add_block_typed(region, args)
     }
 
     /// Ends the body `block` of `op`, which returns these values.
@@ -28,13 +40,15 @@ impl Builder<'_> {
             OpKind::Sdy(SdyOp::ManualComputation | SdyOp::NamedComputation) => OpKind::Sdy(SdyOp::Return),
             _ => OpKind::Control(ControlOp::HloReturn),
         };
-        self.module.push(block, OpSpec::new(kind).operands(returned).loc(self.loc.clone()));
+        let returned: Values = returned.into_iter().collect();
+        let end = self.add_op(kind, &returned, &[], AttrDict::new());
+        self.module.append(block, end);
     }
 
     /// Inserts an operation that has all its bodies, and returns its results.
     pub fn close(&mut self, op: OpenOp) -> Result<Values, BuildError> {
         let op = op.0;
-        let types = match infer_op(self.module, op) {
+        let types = match infer_results(self.module, op) {
             Ok(types) => types,
             Err(error) => {
                 self.module.erase(op);
@@ -42,9 +56,9 @@ impl Builder<'_> {
             }
         };
         if self.module.op(op).results.is_empty() {
-            for mut ty in types {
-                self.module.context.intern_new(&mut ty);
-                self.module.add_result(op, ty);
+            for result in types.iter() {
+                let ty = self.number(result.clone());
+                self.module.add_result_typed(op, ty);
             }
         }
         self.insert(op);
@@ -59,10 +73,9 @@ impl Builder<'_> {
     /// Builds an operation whose bodies are added by `bodies`.
     pub(super) fn op_with_bodies(
         &mut self,
-        spec: OpSpec,
+        op: OpenOp,
         bodies: impl FnOnce(&mut Bodies<'_, '_>) -> Result<(), BuildError>,
     ) -> Result<Values, BuildError> {
-        let op = self.open(spec);
         match bodies(&mut Bodies { builder: self, op: &op }) {
             Ok(()) => self.close(op),
             Err(error) => {
@@ -83,10 +96,10 @@ impl Bodies<'_, '_> {
     /// Adds a body that takes `args` and returns the values that `build` returns.
     pub(super) fn add<R: IntoIterator<Item = ValueId>>(
         &mut self,
-        args: impl IntoIterator<Item = Type>,
+        args: &[TypeId],
         build: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<R, BuildError>,
     ) -> Result<(), BuildError> {
-        let block = self.builder.begin_body(self.op, args);
+        let block = self.builder.add_body(self.op, args);
         let args = self.builder.module.block(block).args.clone();
         let loc = self.builder.loc.clone();
         let mut inner = Builder { module: self.builder.module, place: Place::End(block), loc, pos: self.builder.pos };

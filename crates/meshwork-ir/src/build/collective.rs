@@ -61,7 +61,8 @@ impl Builder<'_> {
     ) -> Result<ValueId, BuildError> {
         let spec = groups.attrs(OpSpec::new(OpKind::Collective(CollectiveOp::AllReduce)).operands([x]));
         let args = self.scalars_of([x, x].iter());
-        Ok(self.op_with_bodies(spec, |bodies| bodies.add(args, combine))?[0])
+        let op = self.open(spec);
+        Ok(self.op_with_bodies(op, |bodies| bodies.add(&args, combine))?[0])
     }
 
     /// `x` of each group's devices combined, each device keeping its part along `dim`.
@@ -76,7 +77,8 @@ impl Builder<'_> {
             .operands([x])
             .attr("scatter_dimension", Attr::i64(dim));
         let args = self.scalars_of([x, x].iter());
-        Ok(self.op_with_bodies(groups.attrs(spec), |bodies| bodies.add(args, combine))?[0])
+        let op = self.open(groups.attrs(spec));
+        Ok(self.op_with_bodies(op, |bodies| bodies.add(&args, combine))?[0])
     }
 
     /// Part `i` of `x` along `split` sent to the group's device `i`, the parts received put together along `concat`.

@@ -6,7 +6,7 @@ use super::attrs::pairs;
 use super::{BuildError, Builder};
 use crate::attr::{ConvDims, DotDims};
 use crate::op::{ChloOp, ContractOp, LinalgOp};
-use crate::{Attr, ElementType, OpKind, OpSpec, ValueId, Values};
+use crate::{Attr, AttrDict, ElementType, OpKind, OpSpec, ValueId, Values};
 
 /// Which triangular system [`Builder::triangular_solve`] solves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,8 +73,12 @@ impl Builder<'_> {
 
     /// The product over paired dimensions: batch, then free dimensions of `lhs`, then of `rhs`.
     pub fn dot_general(&mut self, lhs: ValueId, rhs: ValueId, dims: DotDims) -> Result<ValueId, BuildError> {
-        let spec = OpSpec::new(OpKind::Contract(ContractOp::DotGeneral)).operands([lhs, rhs]);
-        self.value(spec.attr("dot_dimension_numbers", Attr::Dot(Arc::new(dims))))
+        self.product(lhs, rhs, Arc::new(dims))
+    }
+
+    fn product(&mut self, lhs: ValueId, rhs: ValueId, dims: Arc<DotDims>) -> Result<ValueId, BuildError> {
+        let dims = AttrDict::one("dot_dimension_numbers", Attr::Dot(dims));
+        self.emit_value(ContractOp::DotGeneral, &[lhs, rhs], dims, &[])
     }
 
     /// [`dot_general`](Builder::dot_general) with the batch and the contracted dimensions of both sides.
@@ -85,9 +89,8 @@ impl Builder<'_> {
         batch: [&[i64]; 2],
         contract: [&[i64]; 2],
     ) -> Result<ValueId, BuildError> {
-        let ([lhs_batch, rhs_batch], [lhs_contract, rhs_contract]) =
-            (batch.map(<[i64]>::to_vec), contract.map(<[i64]>::to_vec));
-        self.dot_general(lhs, rhs, DotDims { lhs_batch, rhs_batch, lhs_contract, rhs_contract })
+        let dims = self.module.context.dot(batch, contract);
+        self.product(lhs, rhs, dims)
     }
 
     /// The convolution of `lhs` with the kernel `rhs`.
@@ -128,7 +131,7 @@ impl Builder<'_> {
         let spec = OpSpec::new(OpKind::Linalg(LinalgOp::Fft))
             .operands([x])
             .attr("fft_type", Attr::hlo_enum("fft_type", kind))
-            .attr("fft_length", Attr::I64Array(lengths.into()));
+            .attr("fft_length", self.list(lengths));
         self.value(spec)
     }
 

@@ -1,8 +1,9 @@
 //! Loops, branches, calls, tuples and tokens.
 
 use super::{BuildError, Builder};
+use crate::module::TypeIds;
 use crate::op::{ControlOp, TokenOp};
-use crate::{Attr, OpKind, OpSpec, Type, ValueId, Values};
+use crate::{Attr, AttrDict, OpKind, OpSpec, Type, ValueId, Values};
 
 impl Builder<'_> {
     /// Runs `body` on the values while `cond` returns true of them.
@@ -12,11 +13,11 @@ impl Builder<'_> {
         cond: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<C, BuildError>,
         body: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<R, BuildError>,
     ) -> Result<Values, BuildError> {
-        let types: Vec<Type> = inits.iter().map(|&v| self.ty(v).clone()).collect();
-        let spec = OpSpec::new(OpKind::Control(ControlOp::While)).operands(inits.iter().copied());
-        self.op_with_bodies(spec, |bodies| {
-            bodies.add(types.clone(), cond)?;
-            bodies.add(types, body)
+        let types: TypeIds = inits.iter().map(|&v| self.module.type_id(v)).collect();
+        let op = self.open_op(ControlOp::While, inits, AttrDict::new());
+        self.op_with_bodies(op, |bodies| {
+            bodies.add(&types, cond)?;
+            bodies.add(&types, body)
         })
     }
 
@@ -27,9 +28,10 @@ impl Builder<'_> {
         yes: impl FnOnce(&mut Builder<'_>) -> Result<Y, BuildError>,
         no: impl FnOnce(&mut Builder<'_>) -> Result<N, BuildError>,
     ) -> Result<Values, BuildError> {
-        self.op_with_bodies(OpSpec::new(OpKind::Control(ControlOp::If)).operands([pred]), |bodies| {
-            bodies.add(vec![], |b, _| yes(b))?;
-            bodies.add(vec![], |b, _| no(b))
+        let op = self.open_op(ControlOp::If, &[pred], AttrDict::new());
+        self.op_with_bodies(op, |bodies| {
+            bodies.add(&[], |b, _| yes(b))?;
+            bodies.add(&[], |b, _| no(b))
         })
     }
 
@@ -40,9 +42,8 @@ impl Builder<'_> {
         count: usize,
         mut branch: impl FnMut(&mut Builder<'_>, usize) -> Result<R, BuildError>,
     ) -> Result<Values, BuildError> {
-        self.op_with_bodies(OpSpec::new(OpKind::Control(ControlOp::Case)).operands([index]), |bodies| {
-            (0..count).try_for_each(|i| bodies.add(vec![], |b, _| branch(b, i)))
-        })
+        let op = self.open_op(ControlOp::Case, &[index], AttrDict::new());
+        self.op_with_bodies(op, |bodies| (0..count).try_for_each(|i| bodies.add(&[], |b, _| branch(b, i))))
     }
 
     /// Calls function `callee`, which returns values of these types.

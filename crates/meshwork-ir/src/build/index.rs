@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
 use super::{BuildError, Builder};
 use crate::attr::{GatherDims, ScatterDims};
+use crate::module::{TypeId, TypeIds};
 use crate::op::{BodyOp, MovementOp};
 use crate::{Attr, OpKind, OpSpec, Type, ValueId, Values};
 
@@ -14,7 +13,8 @@ impl Builder<'_> {
     pub fn dynamic_slice(&mut self, x: ValueId, starts: &[ValueId], sizes: &[i64]) -> Result<ValueId, BuildError> {
         let spec = OpSpec::new(OpKind::Movement(MovementOp::DynamicSlice))
             .operands(std::iter::once(x).chain(starts.iter().copied()));
-        self.value(spec.attr("slice_sizes", Attr::I64Array(sizes.into())))
+        let sizes = self.list(sizes);
+        self.value(spec.attr("slice_sizes", sizes))
     }
 
     /// `x` with `update` written at `starts`, one scalar per dimension.
@@ -39,7 +39,7 @@ impl Builder<'_> {
         let spec = OpSpec::new(OpKind::Movement(MovementOp::Gather))
             .operands([x, indices])
             .attr("dimension_numbers", Attr::Gather(Arc::new(dims)))
-            .attr("slice_sizes", Attr::I64Array(sizes.into()))
+            .attr("slice_sizes", self.list(sizes))
             .attr("indices_are_sorted", Attr::Bool(false));
         self.value(spec)
     }
@@ -60,22 +60,23 @@ impl Builder<'_> {
             .attr("indices_are_sorted", Attr::Bool(false))
             .attr("unique_indices", Attr::Bool(false));
         let args = self.scalars_of(inputs.iter().chain(updates));
-        self.op_with_bodies(spec, |bodies| bodies.add(args, combine))
+        let op = self.open(spec);
+        self.op_with_bodies(op, |bodies| bodies.add(&args, combine))
     }
 
     /// A scalar type for each value.
-    pub(super) fn scalars_of<'v>(&mut self, values: impl Iterator<Item = &'v ValueId>) -> SmallVec<[Type; 4]> {
-        let mut out = SmallVec::new();
-        for &v in values {
-            let scalar = match self.ty(v) {
-                Type::Tensor(t) if t.rank() > 0 => {
-                    let elem = t.elem;
-                    Type::Tensor(self.module.context.tensor(&[], elem))
-                }
-                ty => ty.clone(),
-            };
-            out.push(scalar);
+    pub(super) fn scalars_of<'v>(&mut self, values: impl IntoIterator<Item = &'v ValueId>) -> TypeIds {
+        values.into_iter().map(|&v| self.scalar_of(v)).collect()
+    }
+
+    /// The type of one element of a value.
+    pub(super) fn scalar_of(&mut self, value: ValueId) -> TypeId {
+        match self.ty(value) {
+            Type::Tensor(t) if t.rank() > 0 => {
+                let elem = t.elem;
+                self.module.context.tensor(&[], elem)
+            }
+            _ => self.module.type_id(value),
         }
-        out
     }
 }

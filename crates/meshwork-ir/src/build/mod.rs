@@ -38,7 +38,6 @@ mod source;
 #[cfg(test)]
 mod tests;
 
-use smallvec::SmallVec;
 use thiserror::Error;
 
 pub use body::OpenOp;
@@ -49,8 +48,9 @@ pub use func::FuncBuilder;
 pub use placement::add_mesh;
 pub use reduce::{Stability, Window};
 
-use crate::infer::{InferError, OpTypes, Types, infer};
-use crate::{BlockId, Loc, Module, OpId, OpKind, OpSpec, TextPos, Type, ValueId, Values};
+use crate::infer::{InferError, OpTypes, ResultType, ResultTypes, infer};
+use crate::module::{TypeId, TypeIds};
+use crate::{AttrDict, BlockId, Loc, Module, OpId, OpKind, OpSpec, TextPos, Type, ValueId, Values};
 
 /// An operation could not be built.
 #[derive(Clone, PartialEq, Error)]
@@ -58,7 +58,7 @@ use crate::{BlockId, Loc, Module, OpId, OpKind, OpSpec, TextPos, Type, ValueId, 
 pub struct BuildError {
     /// What is wrong.
     #[source]
-    pub error: InferError,
+    pub error: Box<InferError>,
     /// The builder's location.
     pub loc: Loc,
 }
@@ -86,6 +86,7 @@ pub struct Builder<'m> {
 
 impl<'m> Builder<'m> {
     /// Inserts at the end of `block`.
+    #[inline]
     pub fn at_end(module: &'m mut Module, block: BlockId) -> Builder<'m> {
         Builder { module, place: Place::End(block), loc: Loc::unknown(), pos: TextPos::default() }
     }
@@ -93,6 +94,12 @@ impl<'m> Builder<'m> {
     /// Inserts just before `op`, which is in a block.
     pub fn before(module: &'m mut Module, op: OpId) -> Builder<'m> {
         Builder { module, place: Place::Before(op), loc: Loc::unknown(), pos: TextPos::default() }
+    }
+
+    /// The same, giving this location to all operations.
+    #[inline]
+    pub fn with_loc(self, loc: Loc) -> Builder<'m> {
+        Builder { loc, ..self }
     }
 
     /// Gives this location to all operations built from now on.
@@ -125,7 +132,8 @@ impl<'m> Builder<'m> {
         self.module.ty(value)
     }
 
-    fn error(&self, error: InferError) -> BuildError {
+    #[cold]
+    fn error(&self, error: Box<InferError>) -> BuildError {
         BuildError { error, loc: self.loc.clone() }
     }
 
@@ -137,15 +145,68 @@ impl<'m> Builder<'m> {
     }
 
     /// Builds any operation without bodies. Result types given in `spec` are checked; others are inferred.
-    pub fn op(&mut self, mut spec: OpSpec) -> Result<OpId, BuildError> {
-        spec.result_types = self.infer(&spec)?;
-        spec.loc = self.loc.clone();
-        if spec.pos == TextPos::default() {
-            spec.pos = self.pos;
+    pub fn op(&mut self, spec: OpSpec) -> Result<OpId, BuildError> {
+        let wanted: TypeIds = spec.result_types.into_iter().map(|ty| self.module.context.intern(ty)).collect();
+        let op = self.emit(spec.kind, &spec.operands, spec.attrs, &wanted)?;
+        let data = self.module.op_mut(op);
+        if spec.pos != TextPos::default() {
+            data.pos = spec.pos;
         }
-        let op = self.module.create(spec);
+        if spec.kind == OpKind::Unregistered {
+            data.name = Some(Box::new(spec.name));
+        }
+        Ok(op)
+    }
+
+    /// Builds an operation without bodies. Types that do not follow from the operands are `wanted`.
+    fn emit(
+        &mut self,
+        kind: OpKind,
+        operands: &[ValueId],
+        attrs: AttrDict,
+        wanted: &[TypeId],
+    ) -> Result<OpId, BuildError> {
+        let types = match infer(&OpTypes::new(self.module, kind, operands, &attrs, wanted)) {
+            Ok(types) => types,
+            Err(wrong) => return Err(self.error(wrong)),
+        };
+        let op = match types {
+            ResultTypes::One(result) => {
+                let ty = self.number(result);
+                self.add_op(kind, operands, &[ty], attrs)
+            }
+            ResultTypes::Several(results) => {
+                let types: TypeIds = results.into_iter().map(|result| self.number(result)).collect();
+                self.add_op(kind, operands, &types, attrs)
+            }
+        };
         self.insert(op);
         Ok(op)
+    }
+
+    /// Creates an operation with the builder's location.
+    fn add_op(&mut self, kind: OpKind, operands: &[ValueId], types: &[TypeId], attrs: AttrDict) -> OpId {
+        self.module.add_op(kind, operands, types, attrs, (self.loc.clone(), self.pos))
+    }
+
+    /// The number of a type that a rule has found.
+    fn number(&mut self, result: ResultType) -> TypeId {
+        match result {
+            ResultType::Known(id) => id,
+            ResultType::New(ty) => self.module.context.intern(ty),
+        }
+    }
+
+    /// Builds an operation without bodies that has one result. Its type, if it does not follow, is `wanted`.
+    fn emit_value(
+        &mut self,
+        kind: impl Into<OpKind>,
+        operands: &[ValueId],
+        attrs: AttrDict,
+        wanted: &[TypeId],
+    ) -> Result<ValueId, BuildError> {
+        let op = self.emit(kind.into(), operands, attrs, wanted)?;
+        Ok(self.module.result(op))
     }
 
     /// Builds an operation without bodies that has one result.
@@ -156,31 +217,7 @@ impl<'m> Builder<'m> {
 
     /// Builds an operation without attributes and bodies that has one result.
     pub fn apply(&mut self, kind: OpKind, operands: &[ValueId]) -> Result<ValueId, BuildError> {
-        self.value(OpSpec::new(kind).operands(operands.iter().copied()))
-    }
-
-    fn infer(&mut self, spec: &OpSpec) -> Result<Types, BuildError> {
-        let (module, ty) = (&*self.module, |v: ValueId| self.module.ty(v));
-        let given = |operands: &[&Type], wanted: &[&Type]| {
-            infer(&OpTypes {
-                wanted,
-                values: Some((module, &spec.operands)),
-                ..OpTypes::new(spec.kind, operands, &spec.attrs)
-            })
-        };
-        // Most operations have few operands, and results that follow from them.
-        let types = match (&spec.operands[..], &spec.result_types[..]) {
-            (&[x], []) => given(&[ty(x)], &[]),
-            (&[x], [wanted]) => given(&[ty(x)], &[wanted]),
-            (&[x, y], []) => given(&[ty(x), ty(y)], &[]),
-            (operands, wanted) => {
-                let operands: SmallVec<[&Type; 4]> = operands.iter().map(|&v| ty(v)).collect();
-                given(&operands, &wanted.iter().collect::<SmallVec<[&Type; 2]>>())
-            }
-        };
-        let mut types = types.map_err(|e| self.error(e))?;
-        types.iter_mut().for_each(|ty| self.module.context.intern_new(ty));
-        Ok(types)
+        self.emit_value(kind, operands, AttrDict::new(), &[])
     }
 
     /// Builds an operation without bodies and returns its results.

@@ -1,8 +1,9 @@
 //! Reshape, broadcast, slice, pad and similar operations.
 
 use super::{BuildError, Builder};
+use crate::module::TypeId;
 use crate::op::MovementOp;
-use crate::{Attr, Dims, ElementType, OpKind, OpSpec, Type, ValueId};
+use crate::{Attr, AttrDict, Dims, ElementType, OpKind, OpSpec, Type, ValueId};
 
 impl Builder<'_> {
     fn elem_of(&self, x: ValueId) -> ElementType {
@@ -11,15 +12,21 @@ impl Builder<'_> {
     }
 
     /// The type of these extents with the elements of `x`.
-    fn shaped(&mut self, dims: impl IntoIterator<Item = i64>, x: ValueId) -> Type {
-        let (dims, elem) = (dims.into_iter().collect::<Dims>(), self.elem_of(x));
-        Type::Tensor(self.module.context.tensor(&dims, elem))
+    fn shaped(&mut self, dims: &[i64], x: ValueId) -> TypeId {
+        let elem = self.elem_of(x);
+        self.module.context.tensor(dims, elem)
+    }
+
+    /// A list of numbers as an attribute.
+    pub(super) fn list(&mut self, numbers: &[i64]) -> Attr {
+        Attr::I64Array(self.module.context.list(numbers))
     }
 
     /// `x` under other extents of the same product.
     pub fn reshape(&mut self, x: ValueId, dims: impl IntoIterator<Item = i64>) -> Result<ValueId, BuildError> {
-        let ty = self.shaped(dims, x);
-        self.value(OpSpec::new(OpKind::Movement(MovementOp::Reshape)).operands([x]).results([ty]))
+        let dims: Dims = dims.into_iter().collect();
+        let ty = self.shaped(&dims, x);
+        self.emit_value(MovementOp::Reshape, &[x], AttrDict::new(), &[ty])
     }
 
     /// The bits of `x` as a tensor of type `ty`.
@@ -34,14 +41,25 @@ impl Builder<'_> {
         dims: impl IntoIterator<Item = i64>,
         map: &[i64],
     ) -> Result<ValueId, BuildError> {
-        let ty = self.shaped(dims, x);
-        self.broadcast_as(x, ty, map)
+        let dims: Dims = dims.into_iter().collect();
+        let ty = self.shaped(&dims, x);
+        self.broadcast(x, ty, map)
+    }
+
+    /// `x` stretched to the type of `like`: dimension `i` of `x` becomes dimension `map[i]`.
+    pub fn broadcast_like(&mut self, x: ValueId, like: ValueId, map: &[i64]) -> Result<ValueId, BuildError> {
+        self.broadcast(x, self.module.type_id(like), map)
     }
 
     /// `x` stretched to type `ty`: dimension `i` of `x` becomes dimension `map[i]`.
     pub fn broadcast_as(&mut self, x: ValueId, ty: Type, map: &[i64]) -> Result<ValueId, BuildError> {
-        let spec = OpSpec::new(OpKind::Movement(MovementOp::BroadcastInDim)).operands([x]).results([ty]);
-        self.value(spec.attr("broadcast_dimensions", Attr::I64Array(map.into())))
+        let ty = self.module.context.intern(ty);
+        self.broadcast(x, ty, map)
+    }
+
+    fn broadcast(&mut self, x: ValueId, ty: TypeId, map: &[i64]) -> Result<ValueId, BuildError> {
+        let map = AttrDict::one("broadcast_dimensions", self.list(map));
+        self.emit_value(MovementOp::BroadcastInDim, &[x], map, &[ty])
     }
 
     /// `parts` one after the other along `dim`.
@@ -54,9 +72,9 @@ impl Builder<'_> {
     pub fn slice(&mut self, x: ValueId, start: &[i64], limit: &[i64], stride: &[i64]) -> Result<ValueId, BuildError> {
         let spec = OpSpec::new(OpKind::Movement(MovementOp::Slice))
             .operands([x])
-            .attr("start_indices", Attr::I64Array(start.into()))
-            .attr("limit_indices", Attr::I64Array(limit.into()))
-            .attr("strides", Attr::I64Array(stride.into()));
+            .attr("start_indices", self.list(start))
+            .attr("limit_indices", self.list(limit))
+            .attr("strides", self.list(stride));
         self.value(spec)
     }
 
@@ -71,21 +89,21 @@ impl Builder<'_> {
     ) -> Result<ValueId, BuildError> {
         let spec = OpSpec::new(OpKind::Movement(MovementOp::Pad))
             .operands([x, value])
-            .attr("edge_padding_low", Attr::I64Array(low.into()))
-            .attr("edge_padding_high", Attr::I64Array(high.into()))
-            .attr("interior_padding", Attr::I64Array(interior.into()));
+            .attr("edge_padding_low", self.list(low))
+            .attr("edge_padding_high", self.list(high))
+            .attr("interior_padding", self.list(interior));
         self.value(spec)
     }
 
     /// `x` backwards along `dims`.
     pub fn reverse(&mut self, x: ValueId, dims: &[i64]) -> Result<ValueId, BuildError> {
-        let spec = OpSpec::new(OpKind::Movement(MovementOp::Reverse)).operands([x]);
-        self.value(spec.attr("dimensions", Attr::I64Array(dims.into())))
+        let dims = AttrDict::one("dimensions", self.list(dims));
+        self.emit_value(MovementOp::Reverse, &[x], dims, &[])
     }
 
     /// Dimension `i` of the result is dimension `permutation[i]` of `x`.
     pub fn transpose(&mut self, x: ValueId, permutation: &[i64]) -> Result<ValueId, BuildError> {
-        let spec = OpSpec::new(OpKind::Movement(MovementOp::Transpose)).operands([x]);
-        self.value(spec.attr("permutation", Attr::I64Array(permutation.into())))
+        let permutation = AttrDict::one("permutation", self.list(permutation));
+        self.emit_value(MovementOp::Transpose, &[x], permutation, &[])
     }
 }

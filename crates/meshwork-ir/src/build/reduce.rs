@@ -1,9 +1,9 @@
 //! Operations whose body combines elements.
 
 use super::attrs::pairs;
-use super::{BuildError, Builder};
+use super::{BuildError, Builder, Place};
 use crate::op::BodyOp;
-use crate::{Attr, OpKind, OpSpec, ValueId, Values};
+use crate::{Attr, AttrDict, OpKind, OpSpec, ValueId, Values};
 
 /// A sliding window. Empty lists mean ones and zeros.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,16 +53,30 @@ impl Builder<'_> {
         dims: &[i64],
         combine: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<R, BuildError>,
     ) -> Result<Values, BuildError> {
-        let spec = OpSpec::new(OpKind::Body(BodyOp::Reduce))
-            .operands(inputs.iter().chain(inits).copied())
-            .attr("dimensions", Attr::I64Array(dims.into()));
         let args = self.scalars_of(inits.iter().chain(inputs));
-        self.op_with_bodies(spec, |bodies| bodies.add(args, combine))
+        let dims = AttrDict::one("dimensions", self.list(dims));
+        let op = self.open_op(BodyOp::Reduce, &[inputs, inits].concat(), dims);
+        self.op_with_bodies(op, |bodies| bodies.add(&args, combine))
     }
 
     /// `x` reduced over `dims` by the operation `kind` of two scalars, starting from `init`.
     pub fn reduce_by(&mut self, kind: OpKind, x: ValueId, init: ValueId, dims: &[i64]) -> Result<ValueId, BuildError> {
-        Ok(self.reduce(&[x], &[init], dims, |b, args| Ok([b.apply(kind, args)?]))?[0])
+        let (sum, element) = (self.scalar_of(init), self.scalar_of(x));
+        let dims = AttrDict::one("dimensions", self.list(dims));
+        let op = self.open_op(BodyOp::Reduce, &[x, init], dims);
+        let block = self.add_body(&op, &[sum, element]);
+        let args = [0, 1].map(|i| self.module.block(block).args[i]);
+        let outer = std::mem::replace(&mut self.place, Place::End(block));
+        let combined = self.apply(kind, &args);
+        self.place = outer;
+        match combined {
+            Ok(combined) => self.end_body(&op, block, [combined]),
+            Err(error) => {
+                self.discard(op);
+                return Err(error);
+            }
+        }
+        Ok(self.close(op)?[0])
     }
 
     /// `inputs` reduced over each position of a window; `combine` takes accumulators, then elements.
@@ -76,7 +90,8 @@ impl Builder<'_> {
         let spec =
             window.attrs(OpSpec::new(OpKind::Body(BodyOp::ReduceWindow)).operands(inputs.iter().chain(inits).copied()));
         let args = self.scalars_of(inits.iter().chain(inputs));
-        self.op_with_bodies(spec, |bodies| bodies.add(args, combine))
+        let op = self.open(spec);
+        self.op_with_bodies(op, |bodies| bodies.add(&args, combine))
     }
 
     /// Each element of `source` combined into the element of its window of `x` that `select` prefers.
@@ -91,9 +106,10 @@ impl Builder<'_> {
     ) -> Result<ValueId, BuildError> {
         let spec = window.attrs(OpSpec::new(OpKind::Body(BodyOp::SelectAndScatter)).operands([x, source, init]));
         let (pair, sum) = (self.scalars_of([x, x].iter()), self.scalars_of([init, source].iter()));
-        let out = self.op_with_bodies(spec, |bodies| {
-            bodies.add(pair, select)?;
-            bodies.add(sum, scatter)
+        let op = self.open(spec);
+        let out = self.op_with_bodies(op, |bodies| {
+            bodies.add(&pair, select)?;
+            bodies.add(&sum, scatter)
         })?;
         Ok(out[0])
     }
@@ -112,7 +128,8 @@ impl Builder<'_> {
             .attr("dimension", Attr::i64(dim))
             .attr("is_stable", Attr::Bool(stability == Stability::Stable));
         let args = self.scalars_of(inputs.iter().flat_map(|v| [v, v]));
-        self.op_with_bodies(spec, |bodies| bodies.add(args, less))
+        let op = self.open(spec);
+        self.op_with_bodies(op, |bodies| bodies.add(&args, less))
     }
 
     /// A scalar function of each element of `inputs`, which have one shape.
@@ -126,6 +143,7 @@ impl Builder<'_> {
             .operands(inputs.iter().copied())
             .attr("dimensions", Attr::i64s(0..rank as i64));
         let args = self.scalars_of(inputs.iter());
-        Ok(self.op_with_bodies(spec, |bodies| bodies.add(args, apply))?[0])
+        let op = self.open(spec);
+        Ok(self.op_with_bodies(op, |bodies| bodies.add(&args, apply))?[0])
     }
 }

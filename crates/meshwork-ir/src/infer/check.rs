@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use smol_str::{SmolStr, format_smolstr};
 
-use super::{Body, InferError, OpTypes};
+use super::{InferError, OpTypes, ResultType, TypesOf, Wrong};
 use crate::{Attr, DYNAMIC, Dense, ElementType, TensorType, Type};
 
 /// A set of classes of element types.
@@ -33,7 +33,7 @@ impl Elems {
         Elems(self.0 | other.0)
     }
 
-    pub(super) fn of(elem: ElementType) -> Elems {
+    const fn of(elem: ElementType) -> Elems {
         use crate::ElementClass::*;
         match (elem, elem.class()) {
             (ElementType::Index, _) => Elems::INDEX,
@@ -47,9 +47,18 @@ impl Elems {
         }
     }
 
+    #[inline]
     pub(super) fn has(self, elem: ElementType) -> bool {
-        let bit = Elems::of(elem).0;
-        bit != 0 && self.0 & bit == bit
+        const CLASSES: [Elems; ElementType::ALL.len()] = {
+            let mut classes = [Elems(0); ElementType::ALL.len()];
+            let mut i = 0;
+            while i < classes.len() {
+                classes[i] = Elems::of(ElementType::ALL[i]);
+                i += 1;
+            }
+            classes
+        };
+        self.0 & CLASSES[elem as usize].0 != 0
     }
 
     /// The set in words, as the object of "a tensor of".
@@ -121,7 +130,18 @@ pub(crate) fn duplicate(values: impl IntoIterator<Item = i64> + Clone) -> Option
     if values.clone().into_iter().is_sorted_by(|a, b| a < b) {
         return None;
     }
-    let mut sorted: smallvec::SmallVec<[i64; 8]> = values.into_iter().collect();
+    // Dimensions are few and small, whatever their order.
+    let mut seen = 0u64;
+    let is_new = |v: i64| {
+        let bit = if (0..64).contains(&v) { 1 << v } else { 0 };
+        let is_new = seen & bit != bit;
+        seen |= bit;
+        is_new
+    };
+    if values.clone().into_iter().all(is_new) {
+        return None;
+    }
+    let mut sorted: Vec<i64> = values.into_iter().collect();
     sorted.sort_unstable();
     sorted.windows(2).find(|w| w[0] == w[1]).map(|w| w[0])
 }
@@ -157,68 +177,91 @@ impl<'a> OpTypes<'a> {
     }
 
     /// Operands and attributes do not fit.
-    pub(super) fn mismatch(&self, detail: impl Into<String>) -> InferError {
-        InferError::Mismatch { op: self.op(), detail: detail.into() }
+    #[cold]
+    pub(super) fn mismatch(&self, detail: impl Into<String>) -> Wrong {
+        Box::new(InferError::Mismatch { op: self.op(), detail: detail.into() })
     }
 
-    pub(super) fn bad_attr(&self, attr: &'static str, detail: impl Into<String>) -> InferError {
-        InferError::Attr { op: self.op(), attr, detail: detail.into() }
+    #[cold]
+    pub(super) fn bad_attr(&self, attr: &'static str, detail: impl Into<String>) -> Wrong {
+        Box::new(InferError::Attr { op: self.op(), attr, detail: detail.into() })
     }
 
-    pub(super) fn bad_body(&self, body: &'static str, detail: impl Into<String>) -> InferError {
-        InferError::Body { op: self.op(), body, detail: detail.into() }
+    #[cold]
+    pub(super) fn missing(&self, attr: &'static str, expected: &'static str) -> Wrong {
+        Box::new(InferError::MissingAttr { op: self.op(), attr, expected })
     }
 
-    pub(super) fn operand_count(&self, count: usize) -> Result<(), InferError> {
-        if self.operands.len() == count {
-            return Ok(());
-        }
-        let expected = match count {
+    #[cold]
+    pub(super) fn bad_body(&self, body: &'static str, detail: impl Into<String>) -> Wrong {
+        Box::new(InferError::Body { op: self.op(), body, detail: detail.into() })
+    }
+
+    #[cold]
+    pub(super) fn bad_operand(&self, index: usize, name: &'static str, expected: impl Into<SmolStr>) -> Wrong {
+        let got = self.operands.get(index).cloned().unwrap_or(Type::None);
+        Box::new(InferError::OperandType { op: self.op(), index, name, expected: expected.into(), got })
+    }
+
+    #[cold]
+    pub(super) fn bad_result(&self, index: usize, expected: impl Into<SmolStr>) -> Wrong {
+        let got = self.given(index).cloned().unwrap_or(Type::None);
+        Box::new(InferError::ResultType { op: self.op(), index, expected: expected.into(), got })
+    }
+
+    #[cold]
+    pub(super) fn needs_result(&self, index: usize) -> Wrong {
+        Box::new(InferError::NeedsResultType { op: self.op(), index })
+    }
+
+    #[cold]
+    fn bad_count(&self, expected: SmolStr) -> Wrong {
+        Box::new(InferError::OperandCount { op: self.op(), expected, got: self.operands.len() })
+    }
+
+    #[inline]
+    pub(super) fn operand_count(&self, count: usize) -> Result<(), Wrong> {
+        if self.operands.len() == count { Ok(()) } else { Err(self.not_count(count)) }
+    }
+
+    #[cold]
+    fn not_count(&self, count: usize) -> Wrong {
+        self.bad_count(match count {
             0 => "no operands".into(),
             1 => "one operand".into(),
             n => format_smolstr!("{n} operands"),
-        };
-        Err(InferError::OperandCount { op: self.op(), expected, got: self.operands.len() })
+        })
     }
 
-    pub(super) fn at_least(&self, count: usize) -> Result<(), InferError> {
+    pub(super) fn at_least(&self, count: usize) -> Result<(), Wrong> {
         if self.operands.len() >= count {
             return Ok(());
         }
-        let expected = format_smolstr!("at least {count} operand(s)");
-        Err(InferError::OperandCount { op: self.op(), expected, got: self.operands.len() })
-    }
-
-    pub(super) fn bad_operand(&self, index: usize, name: &'static str, expected: impl Into<SmolStr>) -> InferError {
-        let got = self.operands.get(index).map_or(Type::None, |t| (*t).clone());
-        InferError::OperandType { op: self.op(), index, name, expected: expected.into(), got }
+        Err(self.bad_count(format_smolstr!("at least {count} operand(s)")))
     }
 
     /// Operand `index` as a tensor with an element type of `elems`. The operand exists.
-    pub(super) fn tensor_of(
-        &self,
-        index: usize,
-        name: &'static str,
-        elems: Elems,
-    ) -> Result<&'a TensorType, InferError> {
+    #[inline]
+    pub(super) fn tensor_of(&self, index: usize, name: &'static str, elems: Elems) -> Result<&'a TensorType, Wrong> {
         match self.operands.get(index) {
             Some(Type::Tensor(t)) if elems.has(t.elem) => Ok(t),
-            _ => Err(self.bad_operand(index, name, format_smolstr!("a tensor of {}", elems.words()))),
+            _ => Err(self.not_of(index, name, elems)),
         }
     }
 
+    #[cold]
+    fn not_of(&self, index: usize, name: &'static str, elems: Elems) -> Wrong {
+        self.bad_operand(index, name, format_smolstr!("a tensor of {}", elems.words()))
+    }
+
     /// Operand `index` as a tensor. The operand exists.
-    pub(super) fn tensor(&self, index: usize, name: &'static str) -> Result<&'a TensorType, InferError> {
+    #[inline]
+    pub(super) fn tensor(&self, index: usize, name: &'static str) -> Result<&'a TensorType, Wrong> {
         self.tensor_of(index, name, Elems::ANY)
     }
 
     /// Operand `index` as a scalar tensor with an element type of `elems`.
-    pub(super) fn scalar_of(
-        &self,
-        index: usize,
-        name: &'static str,
-        elems: Elems,
-    ) -> Result<&'a TensorType, InferError> {
+    pub(super) fn scalar_of(&self, index: usize, name: &'static str, elems: Elems) -> Result<&'a TensorType, Wrong> {
         let t = self.tensor_of(index, name, elems)?;
         match t.rank() {
             0 => Ok(t),
@@ -227,42 +270,48 @@ impl<'a> OpTypes<'a> {
     }
 
     /// All operands from `from` on as tensors.
-    pub(super) fn tensors(&self, from: usize, name: &'static str) -> Result<Vec<&'a TensorType>, InferError> {
+    pub(super) fn tensors(&self, from: usize, name: &'static str) -> Result<Vec<&'a TensorType>, Wrong> {
         (from..self.operands.len()).map(|i| self.tensor(i, name)).collect()
     }
 
+    /// The declared type of result `index`, if there is one.
+    pub(super) fn given(&self, index: usize) -> Option<&'a Type> {
+        self.wanted.get(index).map(|&id| self.module.context.ty(id))
+    }
+
     /// The declared type of result `index`.
-    pub(super) fn wanted(&self, index: usize) -> Result<&'a Type, InferError> {
-        self.wanted.get(index).copied().ok_or_else(|| InferError::NeedsResultType { op: self.op(), index })
+    pub(super) fn wanted(&self, index: usize) -> Result<&'a Type, Wrong> {
+        self.given(index).ok_or_else(|| self.needs_result(index))
+    }
+
+    /// Result `index` as declared.
+    pub(super) fn declared(&self, index: usize) -> Result<ResultType, Wrong> {
+        self.wanted.get(index).map(|&id| ResultType::Known(id)).ok_or_else(|| self.needs_result(index))
     }
 
     /// The declared type of result `index` as a tensor of `elems`.
-    pub(super) fn wanted_tensor(&self, index: usize, elems: Elems) -> Result<&'a TensorType, InferError> {
+    pub(super) fn wanted_tensor(&self, index: usize, elems: Elems) -> Result<&'a TensorType, Wrong> {
         match self.wanted(index)? {
             Type::Tensor(t) if elems.has(t.elem) => Ok(t),
-            got => {
-                let expected = format_smolstr!("a tensor of {}", elems.words());
-                Err(InferError::ResultType { op: self.op(), index, expected, got: got.clone() })
-            }
+            _ => Err(self.bad_result(index, format_smolstr!("a tensor of {}", elems.words()))),
         }
     }
 
     /// The declared element type of result `index` if a tensor type is declared, else `default`.
     pub(super) fn wanted_elem(&self, index: usize, default: ElementType) -> ElementType {
-        self.wanted.get(index).and_then(|t| t.elem()).unwrap_or(default)
+        self.given(index).and_then(Type::elem).unwrap_or(default)
     }
 
-    pub(super) fn int(&self, attr: &'static str) -> Result<i64, InferError> {
-        let missing = || InferError::MissingAttr { op: self.op(), attr, expected: "an integer" };
-        self.attrs.get(attr).and_then(Attr::as_int).ok_or_else(missing)
+    pub(super) fn int(&self, attr: &'static str) -> Result<i64, Wrong> {
+        self.attrs.get(attr).and_then(Attr::as_int).ok_or_else(|| self.missing(attr, "an integer"))
     }
 
-    pub(super) fn int_or(&self, attr: &'static str, default: i64) -> Result<i64, InferError> {
+    pub(super) fn int_or(&self, attr: &'static str, default: i64) -> Result<i64, Wrong> {
         if self.attrs.contains(attr) { self.int(attr) } else { Ok(default) }
     }
 
     /// A dimension number within `rank`.
-    pub(super) fn dim_attr(&self, attr: &'static str, rank: usize) -> Result<usize, InferError> {
+    pub(super) fn dim_attr(&self, attr: &'static str, rank: usize) -> Result<usize, Wrong> {
         let d = self.int(attr)?;
         match usize::try_from(d) {
             Ok(i) if i < rank => Ok(i),
@@ -275,13 +324,12 @@ impl<'a> OpTypes<'a> {
     }
 
     /// A list of integers that has to be there.
-    pub(super) fn ints(&self, attr: &'static str) -> Result<Cow<'a, [i64]>, InferError> {
-        let missing = || InferError::MissingAttr { op: self.op(), attr, expected: "a list of integers" };
-        self.ints_opt(attr)?.ok_or_else(missing)
+    pub(super) fn ints(&self, attr: &'static str) -> Result<Cow<'a, [i64]>, Wrong> {
+        self.ints_opt(attr)?.ok_or_else(|| self.missing(attr, "a list of integers"))
     }
 
     /// A list of integers that may be absent.
-    pub(super) fn ints_opt(&self, attr: &'static str) -> Result<Option<Cow<'a, [i64]>>, InferError> {
+    pub(super) fn ints_opt(&self, attr: &'static str) -> Result<Option<Cow<'a, [i64]>>, Wrong> {
         match self.attrs.get(attr) {
             None => Ok(None),
             Some(Attr::I64Array(a)) => Ok(Some(Cow::Borrowed(a))),
@@ -300,7 +348,7 @@ impl<'a> OpTypes<'a> {
     }
 
     /// A list of integers of this length.
-    pub(super) fn ints_of(&self, attr: &'static str, len: usize, per: &str) -> Result<Cow<'a, [i64]>, InferError> {
+    pub(super) fn ints_of(&self, attr: &'static str, len: usize, per: &str) -> Result<Cow<'a, [i64]>, Wrong> {
         let values = self.ints(attr)?;
         if values.len() == len {
             Ok(values)
@@ -310,7 +358,7 @@ impl<'a> OpTypes<'a> {
     }
 
     /// Checks that `dims` are distinct dimensions of a tensor of rank `rank`.
-    pub(super) fn distinct_dims(&self, attr: &'static str, dims: &[i64], rank: usize) -> Result<(), InferError> {
+    pub(super) fn distinct_dims(&self, attr: &'static str, dims: &[i64], rank: usize) -> Result<(), Wrong> {
         self.dims_in_range(attr, dims, rank)?;
         match duplicate(dims.iter().copied()) {
             Some(d) => Err(self.bad_attr(attr, format!("lists dimension {d} twice: {}", list(dims)))),
@@ -319,8 +367,8 @@ impl<'a> OpTypes<'a> {
     }
 
     /// Checks that `dims` are dimensions of a tensor of rank `rank`.
-    pub(super) fn dims_in_range(&self, attr: &'static str, dims: &[i64], rank: usize) -> Result<(), InferError> {
-        match dims.iter().find(|&&d| d < 0 || d as usize >= rank) {
+    pub(super) fn dims_in_range(&self, attr: &'static str, dims: &[i64], rank: usize) -> Result<(), Wrong> {
+        match dims.iter().find(|&&d| d as u64 >= rank as u64) {
             Some(d) => {
                 Err(self.bad_attr(attr, format!("lists {d}, which is not a dimension of a tensor of rank {rank}")))
             }
@@ -329,7 +377,7 @@ impl<'a> OpTypes<'a> {
     }
 
     /// Checks that dimension numbers are in ascending order.
-    pub(super) fn sorted(&self, attr: &'static str, dims: &[i64]) -> Result<(), InferError> {
+    pub(super) fn sorted(&self, attr: &'static str, dims: &[i64]) -> Result<(), Wrong> {
         if dims.is_sorted() {
             Ok(())
         } else {
@@ -338,23 +386,30 @@ impl<'a> OpTypes<'a> {
     }
 
     /// Checks that two lists of dimension numbers together name each dimension once.
-    pub(super) fn disjoint(&self, a_name: &'static str, a: &[i64], b_name: &str, b: &[i64]) -> Result<(), InferError> {
+    pub(super) fn disjoint(&self, a_name: &'static str, a: &[i64], b_name: &str, b: &[i64]) -> Result<(), Wrong> {
         match duplicate(a.iter().chain(b).copied()) {
             Some(d) => Err(self.bad_attr(a_name, format!("and {b_name} together list dimension {d} twice"))),
             None => Ok(()),
         }
     }
 
-    /// Body `index`.
-    pub(super) fn body(&self, index: usize, name: &'static str) -> Result<&'a Body<'a>, InferError> {
-        self.bodies.get(index).ok_or_else(|| self.bad_body(name, "is missing"))
+    /// The arguments of body `index`.
+    pub(super) fn args(&self, index: usize, name: &'static str) -> Result<TypesOf<'a>, Wrong> {
+        let region = *self.regions.get(index).ok_or_else(|| self.bad_body(name, "is missing"))?;
+        let block = self.module.region(region).blocks().first();
+        Ok(TypesOf { module: self.module, values: block.map_or(&[], |&block| self.module.block(block).args()) })
     }
 
-    /// The types that body `index` returns.
-    pub(super) fn returns(&self, index: usize, name: &'static str) -> Result<&'a [&'a Type], InferError> {
-        match self.body(index, name)?.returns {
-            Some(r) => Ok(r),
-            None => Err(self.bad_body(name, "does not end with stablehlo.return")),
-        }
+    /// What body `index` returns, if it has a terminator.
+    pub(super) fn returned(&self, index: usize) -> Option<TypesOf<'a>> {
+        let &block = self.module.region(*self.regions.get(index)?).blocks().first()?;
+        let values = self.module.op(self.module.terminator(block)?).operands();
+        Some(TypesOf { module: self.module, values })
+    }
+
+    /// What body `index` returns.
+    pub(super) fn returns(&self, index: usize, name: &'static str) -> Result<TypesOf<'a>, Wrong> {
+        self.args(index, name)?;
+        self.returned(index).ok_or_else(|| self.bad_body(name, "does not end with stablehlo.return"))
     }
 }

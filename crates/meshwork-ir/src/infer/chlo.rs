@@ -1,14 +1,14 @@
 //! CHLO operations that are not plain elementwise.
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 use smol_str::format_smolstr;
 
 use super::check::{Elems, dims_agree, types_agree};
-use super::{InferError, OpTypes, Types, type_list};
+use super::{Inferred, OpTypes, ResultType, Wrong, type_list};
 use crate::{Attr, DYNAMIC, Dims, ElementType, TensorType, Type};
 
 /// `constant_like`: a scalar in the operand's shape.
-pub(super) fn constant_like(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn constant_like(t: &OpTypes) -> Inferred {
     t.operand_count(1)?;
     let x = t.tensor(0, "operand")?;
     let elem = match t.attrs.get("value") {
@@ -16,13 +16,13 @@ pub(super) fn constant_like(t: &OpTypes) -> Result<Types, InferError> {
         Some(Attr::Bool(_)) => ElementType::I1,
         // Complex scalars are kept as text; the declared result says which.
         Some(Attr::Opaque(_)) => t.wanted_tensor(0, Elems::ANY)?.elem,
-        _ => return Err(InferError::MissingAttr { op: t.op(), attr: "value", expected: "a number" }),
+        _ => return Err(t.missing("value", "a number")),
     };
-    Ok(smallvec![x.with_elem(elem).into()])
+    Ok(t.result_like(x, elem).into())
 }
 
 /// `top_k`: the k largest of the innermost dimension, and where they stood.
-pub(super) fn top_k(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn top_k(t: &OpTypes) -> Inferred {
     t.operand_count(1)?;
     let x = t.tensor(0, "operand")?;
     let k = t.int("k")?;
@@ -33,7 +33,7 @@ pub(super) fn top_k(t: &OpTypes) -> Result<Types, InferError> {
             return Err(t.bad_operand(0, "operand", format_smolstr!("of at least {k} elements in its last dimension")));
         }
     }
-    Ok(smallvec![Type::tensor(dims.iter().copied(), x.elem), Type::tensor(dims, ElementType::I32)])
+    Ok([t.result(&dims, x.elem), t.result(&dims, ElementType::I32)].into_iter().collect())
 }
 
 /// The lists of `#chlo.ragged_dot<lhs_batching_dimensions = [0], ...>`.
@@ -65,7 +65,7 @@ impl RaggedDims {
 }
 
 /// `ragged_dot`: a product whose groups along one dimension have sizes given by an operand.
-pub(super) fn ragged_dot(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn ragged_dot(t: &OpTypes) -> Inferred {
     t.operand_count(3)?;
     let (lhs, rhs) = (t.tensor(0, "lhs")?, t.tensor(1, "rhs")?);
     let sizes = t.tensor_of(2, "group_sizes", Elems::INT)?;
@@ -73,7 +73,7 @@ pub(super) fn ragged_dot(t: &OpTypes) -> Result<Types, InferError> {
         Some(Attr::Opaque(text)) => RaggedDims::parse(text),
         _ => {
             let (attr, expected) = ("ragged_dot_dimension_numbers", "#chlo.ragged_dot<...>");
-            return Err(InferError::MissingAttr { op: t.op(), attr, expected });
+            return Err(t.missing(attr, expected));
         }
     };
     super::contract::precision(t)?;
@@ -110,7 +110,7 @@ pub(super) fn ragged_dot(t: &OpTypes) -> Result<Types, InferError> {
     };
     dims.extend(free(lhs, &[&d.lhs_batch, &d.lhs_contract]));
     dims.extend(free(rhs, &[&d.rhs_batch, &d.rhs_contract, &d.rhs_group]));
-    Ok(smallvec![Type::tensor(dims, t.wanted_elem(0, lhs.elem))])
+    Ok(t.result(&dims, t.wanted_elem(0, lhs.elem)).into())
 }
 
 /// Checks the ragged dimension, the shape of the group sizes and the group dimension; the number of groups.
@@ -120,7 +120,7 @@ fn ragged_groups(
     lhs: &TensorType,
     rhs: &TensorType,
     sizes: &TensorType,
-) -> Result<i64, InferError> {
+) -> Result<i64, Wrong> {
     let [ragged] = d.lhs_ragged[..] else {
         return Err(
             t.bad_attr("lhs_ragged_dimensions", format!("must name one dimension, but names {}", d.lhs_ragged.len()))
@@ -170,22 +170,22 @@ fn segments(attr: &Attr) -> Option<Vec<i64>> {
 }
 
 /// `scan`: a body over slices along one dimension, with carries.
-pub(super) fn scan(t: &OpTypes) -> Result<Types, InferError> {
-    let body = t.body(0, "body")?;
+pub(super) fn scan(t: &OpTypes) -> Inferred {
+    let args = t.args(0, "body")?;
     let returns = t.returns(0, "body")?;
     let (inputs, carries) = match t.attrs.get("operandSegmentSizes").and_then(segments).as_deref() {
         Some(&[a, b]) if a >= 0 && b >= 0 && (a + b) as usize == t.operands.len() => (a as usize, b as usize),
         // Without the split written out: the last operands whose body arguments have their own type are carries.
         _ => {
-            let carried = t.operands.iter().zip(body.args).rev().take_while(|(o, a)| types_agree(o, a)).count();
+            let carried = t.operands.iter().zip(args.iter()).rev().take_while(|(o, a)| types_agree(o, a)).count();
             (t.operands.len() - carried, carried)
         }
     };
     let dim = t.int("dimension")?.max(0) as usize;
-    if body.args.len() != t.operands.len() || returns.len() < carries {
+    if args.len() != t.operands.len() || returns.len() < carries {
         let detail = format!(
             "takes {} and returns {} values, but there are {} operands, {carries} of them carried",
-            body.args.len(),
+            args.len(),
             returns.len(),
             t.operands.len()
         );
@@ -195,7 +195,7 @@ pub(super) fn scan(t: &OpTypes) -> Result<Types, InferError> {
         return Err(t.mismatch("has neither inputs nor outputs"));
     }
     let mut size = t.int_or("scan_dim_size", DYNAMIC)?;
-    for (i, arg) in body.args.iter().enumerate() {
+    for (i, arg) in args.iter().enumerate() {
         let x = t.tensor(i, "inputs")?;
         let mut slice = x.clone();
         if i < inputs {
@@ -212,18 +212,18 @@ pub(super) fn scan(t: &OpTypes) -> Result<Types, InferError> {
             slice.dims.remove(dim);
         }
         if !types_agree(&slice.clone().into(), arg) {
-            let detail = format!("takes {} where it gets {slice} as argument {i}", type_list([*arg]));
+            let detail = format!("takes {} where it gets {slice} as argument {i}", type_list([arg]));
             return Err(t.bad_body("body", detail));
         }
     }
     let outputs = returns.len() - carries;
-    let types = returns.iter().enumerate().map(|(i, &ty)| match ty {
+    let types = returns.iter().enumerate().map(|(i, ty)| match ty {
         Type::Tensor(r) if i < outputs && dim <= r.rank() => {
             let mut dims: SmallVec<[i64; 4]> = r.dims.clone();
             dims.insert(dim, size);
-            Ok(Type::tensor(dims, r.elem))
+            Ok(t.result(&dims, r.elem))
         }
-        Type::Tensor(_) if i >= outputs => Ok(ty.clone()),
+        Type::Tensor(_) if i >= outputs => Ok(ResultType::Known(returns.id(i))),
         _ => Err(t.bad_body("body", format!("returns {ty}, which has no dimension {dim} to stack along"))),
     });
     types.collect()

@@ -1,12 +1,11 @@
 //! Exchange between devices: groups, pairs, and the shapes that come back.
 
-use smallvec::smallvec;
 use smol_str::format_smolstr;
 
 use super::check::{dense_ints, dims_agree, duplicate};
 use super::elementwise::same_type;
-use super::reduce::{accumulators, reducer};
-use super::{Elems, InferError, OpTypes, Types};
+use super::reduce::{accumulator, reducer};
+use super::{Elems, Inferred, OpTypes, ResultTypes, Wrong};
 use crate::{Attr, DYNAMIC, Dense, ElementType, TensorType, Type};
 
 /// What the ids of one `replica_groups` must satisfy.
@@ -21,18 +20,14 @@ enum Groups {
 }
 
 /// Checks `replica_groups`; returns the group size where it is known and even.
-fn groups(t: &OpTypes, rule: Groups) -> Result<Option<i64>, InferError> {
+fn groups(t: &OpTypes, rule: Groups) -> Result<Option<i64>, Wrong> {
     const ATTR: &str = "replica_groups";
     let dense = match t.attrs.get(ATTR) {
         Some(Attr::Dense(d)) => d,
         // Groups given as axes of a mesh.
         Some(Attr::Opaque(_)) => return Ok(None),
         _ => {
-            return Err(InferError::MissingAttr {
-                op: t.op(),
-                attr: ATTR,
-                expected: "a constant of shape groups x ids",
-            });
+            return Err(t.missing(ATTR, "a constant of shape groups x ids"));
         }
     };
     let (2, Some(ids)) = (dense.ty.rank(), dense_ints(dense)) else {
@@ -61,7 +56,7 @@ fn groups(t: &OpTypes, rule: Groups) -> Result<Option<i64>, InferError> {
 }
 
 /// `use_global_device_ids` needs a channel id of at least `least`.
-fn global_ids(t: &OpTypes, least: i64) -> Result<(), InferError> {
+fn global_ids(t: &OpTypes, least: i64) -> Result<(), Wrong> {
     let channel = match t.attrs.get("channel_handle") {
         Some(Attr::Channel(c)) => c.handle,
         _ => 0,
@@ -77,72 +72,72 @@ fn global_ids(t: &OpTypes, least: i64) -> Result<(), InferError> {
 }
 
 /// The scalar body that combines elements of all `operands`.
-fn combiner(t: &OpTypes, operands: &[&TensorType]) -> Result<Option<ElementType>, InferError> {
-    if t.bodies.is_empty() {
+fn combiner(t: &OpTypes, operands: &[&TensorType]) -> Result<Option<ElementType>, Wrong> {
+    if t.regions.is_empty() {
         return Ok(None);
     }
     for x in operands {
         let scalar = TensorType::new([], x.elem);
         reducer(t, 0, "computation", &[x], &[&scalar], &[])?;
     }
-    Ok(operands.first().map(|x| accumulators(t, 0, &[x])[0]))
+    Ok(operands.first().map(|x| accumulator(t, 0, 0, x)))
 }
 
 /// `all_gather`: one dimension grows by the group size.
-pub(super) fn all_gather(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn all_gather(t: &OpTypes) -> Inferred {
     t.at_least(1)?;
     let size = groups(t, Groups::Even)?;
     global_ids(t, 0)?;
-    let mut out = Types::new();
+    let mut out = vec![];
     for (i, x) in t.tensors(0, "operands")?.into_iter().enumerate() {
         let along = t.dim_attr("all_gather_dim", x.rank())?;
         if x.dims[along] == 0 {
             return Err(t.bad_operand(i, "operands", format_smolstr!("of non-zero size in dimension {along}")));
         }
         let mut dims = x.dims.clone();
-        dims[along] = match t.wanted.get(i).and_then(|w| w.as_tensor()) {
+        dims[along] = match t.given(i).and_then(Type::as_tensor) {
             Some(w) if w.rank() == x.rank() => {
                 let (from, to) = (x.dims[along], w.dims[along]);
                 if from != DYNAMIC && to != DYNAMIC && to % from != 0 {
                     let expected = format_smolstr!("a multiple of {from} in dimension {along}");
-                    return Err(InferError::ResultType { op: t.op(), index: i, expected, got: t.wanted(i)?.clone() });
+                    return Err(t.bad_result(i, expected));
                 }
                 to
             }
             Some(_) => DYNAMIC,
             None => grown(t, x.dims[along], size, i)?,
         };
-        out.push(Type::tensor(dims, x.elem));
+        out.push(t.result(&dims, x.elem));
     }
-    Ok(out)
+    Ok(ResultTypes::Several(out))
 }
 
-fn grown(t: &OpTypes, size: i64, by: Option<i64>, index: usize) -> Result<i64, InferError> {
+fn grown(t: &OpTypes, size: i64, by: Option<i64>, index: usize) -> Result<i64, Wrong> {
     match by {
         Some(n) if size != DYNAMIC => size.checked_mul(n).ok_or_else(|| t.mismatch("gathers more than 2^63 elements")),
         Some(_) => Ok(DYNAMIC),
-        None => Err(InferError::NeedsResultType { op: t.op(), index }),
+        None => Err(t.needs_result(index)),
     }
 }
 
 /// `all_reduce`.
-pub(super) fn all_reduce(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn all_reduce(t: &OpTypes) -> Inferred {
     t.at_least(1)?;
     groups(t, Groups::Ragged)?;
     global_ids(t, 1)?;
     let operands = t.tensors(0, "operands")?;
     let elem = combiner(t, &operands)?;
-    Ok(operands.iter().map(|x| x.with_elem(elem.unwrap_or(x.elem)).into()).collect())
+    Ok(operands.iter().map(|x| t.result_like(x, elem.unwrap_or(x.elem))).collect())
 }
 
 /// `cross-replica-sum`.
-pub(super) fn cross_replica_sum(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn cross_replica_sum(t: &OpTypes) -> Inferred {
     groups(t, Groups::Ragged)?;
     same_type(t, 1, Elems::ANY)
 }
 
 /// `reduce_scatter`: one dimension shrinks by the group size.
-pub(super) fn reduce_scatter(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn reduce_scatter(t: &OpTypes) -> Inferred {
     t.operand_count(1)?;
     let size = groups(t, Groups::Even)?;
     global_ids(t, 1)?;
@@ -151,24 +146,24 @@ pub(super) fn reduce_scatter(t: &OpTypes) -> Result<Types, InferError> {
     let elem = combiner(t, &[x])?.unwrap_or(x.elem);
     let mut dims = x.dims.clone();
     let from = dims[along];
-    dims[along] = match t.wanted.first().and_then(|w| w.as_tensor()) {
+    dims[along] = match t.given(0).and_then(Type::as_tensor) {
         Some(w) if w.rank() == x.rank() => w.dims[along],
         Some(_) => DYNAMIC,
         None => match size {
             Some(n) if from != DYNAMIC && n > 0 && from % n == 0 => from / n,
             Some(n) => return Err(t.mismatch(format!("splits dimension {along} of size {from} over {n} devices"))),
-            None => return Err(InferError::NeedsResultType { op: t.op(), index: 0 }),
+            None => return Err(t.needs_result(0)),
         },
     };
     let to = dims[along];
     if from == 0 || to == 0 || from != DYNAMIC && to != DYNAMIC && from % to != 0 {
         return Err(t.mismatch(format!("splits dimension {along} of size {from} into parts of size {to}")));
     }
-    Ok(smallvec![Type::tensor(dims, elem)])
+    Ok(t.result(&dims, elem).into())
 }
 
 /// `all_to_all`: one dimension is split, another grows.
-pub(super) fn all_to_all(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn all_to_all(t: &OpTypes) -> Inferred {
     t.at_least(1)?;
     let count = t.int("split_count")?;
     if count < 1 {
@@ -179,7 +174,7 @@ pub(super) fn all_to_all(t: &OpTypes) -> Result<Types, InferError> {
         let size = size.map_or("no groups".into(), |n| format!("groups of {n}"));
         return Err(t.bad_attr("replica_groups", format!("has {size}, but split_count is {count}")));
     }
-    let mut out = Types::new();
+    let mut out = vec![];
     for x in t.tensors(0, "operands")? {
         let (split, concat) = (t.dim_attr("split_dimension", x.rank())?, t.dim_attr("concat_dimension", x.rank())?);
         let mut dims = x.dims.clone();
@@ -193,13 +188,13 @@ pub(super) fn all_to_all(t: &OpTypes) -> Result<Types, InferError> {
             dims[concat] =
                 dims[concat].checked_mul(count).ok_or_else(|| t.mismatch("makes a dimension beyond 2^63"))?;
         }
-        out.push(Type::tensor(dims, x.elem));
+        out.push(t.result(&dims, x.elem));
     }
-    Ok(out)
+    Ok(ResultTypes::Several(out))
 }
 
 /// `ragged_all_to_all`: rows of one length become rows of another; the table has a length per sender, receiver and row.
-pub(super) fn ragged_all_to_all(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn ragged_all_to_all(t: &OpTypes) -> Inferred {
     t.operand_count(2)?;
     let size = groups(t, Groups::Even)?;
     let (x, sizes) = (t.tensor(0, "operand")?, t.tensor(1, "sizes")?);
@@ -215,20 +210,20 @@ pub(super) fn ragged_all_to_all(t: &OpTypes) -> Result<Types, InferError> {
     }
     let wanted = t.wanted_tensor(0, Elems::ANY)?;
     match wanted.dims[..] {
-        [have, _] if have == rows && wanted.elem == x.elem => Ok(smallvec![wanted.clone().into()]),
+        [have, _] if have == rows && wanted.elem == x.elem => Ok(t.declared(0)?.into()),
         _ => Err(t.mismatch(format!("makes {wanted} of {x}: both must have {rows} rows of {}", x.elem))),
     }
 }
 
 /// The operands that carry data: all but a dynamic root.
-fn data<'a>(t: &OpTypes<'a>) -> Result<Vec<&'a TensorType>, InferError> {
+fn data<'a>(t: &OpTypes<'a>) -> Result<Vec<&'a TensorType>, Wrong> {
     if !t.flag("has_dynamic_root") {
         t.at_least(1)?;
         return t.tensors(0, "operands");
     }
     t.at_least(2)?;
     let n = t.operands.len() - 1;
-    match t.operands[n] {
+    match &t.operands[n] {
         Type::Tensor(r) if r.elem == ElementType::I32 && r.dims[..] == [n as i64] => {}
         _ => return Err(t.bad_operand(n, "root", format_smolstr!("tensor<{n}xi32>, one root per operand"))),
     }
@@ -236,27 +231,27 @@ fn data<'a>(t: &OpTypes<'a>) -> Result<Vec<&'a TensorType>, InferError> {
 }
 
 /// `collective_broadcast`.
-pub(super) fn collective_broadcast(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn collective_broadcast(t: &OpTypes) -> Inferred {
     groups(t, Groups::Partial)?;
     let n = data(t)?.len();
-    Ok(t.operands[..n].iter().map(|&ty| ty.clone()).collect())
+    Ok((0..n).map(|i| t.same(i)).collect())
 }
 
 /// `collective_reduce`.
-pub(super) fn collective_reduce(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn collective_reduce(t: &OpTypes) -> Inferred {
     groups(t, Groups::Ragged)?;
     global_ids(t, 1)?;
     let operands = data(t)?;
     let elem = combiner(t, &operands)?;
-    Ok(operands.iter().map(|x| x.with_elem(elem.unwrap_or(x.elem)).into()).collect())
+    Ok(operands.iter().map(|x| t.result_like(x, elem.unwrap_or(x.elem))).collect())
 }
 
 /// `collective_permute`: each device sends to at most one and hears from at most one.
-pub(super) fn collective_permute(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn collective_permute(t: &OpTypes) -> Inferred {
     const ATTR: &str = "source_target_pairs";
     let pairs = match t.attrs.get(ATTR) {
         Some(Attr::Dense(d)) => source_target_pairs(t, d)?,
-        _ => return Err(InferError::MissingAttr { op: t.op(), attr: ATTR, expected: "a constant of shape Nx2" }),
+        _ => return Err(t.missing(ATTR, "a constant of shape Nx2")),
     };
     if let Some(id) = pairs.iter().find(|&&id| id < 0) {
         return Err(t.bad_attr(ATTR, format!("has the negative id {id}")));
@@ -269,7 +264,7 @@ pub(super) fn collective_permute(t: &OpTypes) -> Result<Types, InferError> {
     same_type(t, 1, Elems::ANY)
 }
 
-fn source_target_pairs(t: &OpTypes, dense: &Dense) -> Result<Vec<i64>, InferError> {
+fn source_target_pairs(t: &OpTypes, dense: &Dense) -> Result<Vec<i64>, Wrong> {
     let shape_fits = dense.ty.rank() == 2 && dims_agree(dense.ty.dims[1], 2);
     match dense_ints(dense) {
         Some(ids) if shape_fits => Ok(ids),

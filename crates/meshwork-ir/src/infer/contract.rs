@@ -7,12 +7,12 @@ use smol_str::format_smolstr;
 
 use super::check::{Elems, dim, dims_agree, duplicate, list, shapes_agree};
 use super::window::{Window, padding};
-use super::{InferError, OpTypes, Types};
+use super::{Inferred, OpTypes, Wrong};
 use crate::attr::{ConvDims, DotDims};
 use crate::{Attr, DYNAMIC, Dims, TensorType};
 
 /// At most one known precision per operand.
-pub(super) fn precision(t: &OpTypes) -> Result<(), InferError> {
+pub(super) fn precision(t: &OpTypes) -> Result<(), Wrong> {
     let config = t.attrs.get("precision_config").and_then(Attr::as_array).unwrap_or(&[]);
     if config.len() > 2 {
         return Err(t.bad_attr("precision_config", format!("has {} entries, but there are two operands", config.len())));
@@ -24,12 +24,12 @@ pub(super) fn precision(t: &OpTypes) -> Result<(), InferError> {
 }
 
 /// The result of a product whose shape is known; its element type may be chosen freely.
-fn product(t: &OpTypes, dims: Dims, lhs: &TensorType) -> Result<Types, InferError> {
-    Ok(smallvec![t.tensor_type(dims, t.wanted_elem(0, lhs.elem))])
+fn product(t: &OpTypes, dims: Dims, lhs: &TensorType) -> Inferred {
+    Ok(t.result(&dims, t.wanted_elem(0, lhs.elem)).into())
 }
 
 /// `dot`: vectors and matrices.
-pub(super) fn dot(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn dot(t: &OpTypes) -> Inferred {
     t.operand_count(2)?;
     let (lhs, rhs) = (t.tensor(0, "lhs")?, t.tensor(1, "rhs")?);
     precision(t)?;
@@ -46,33 +46,36 @@ pub(super) fn dot(t: &OpTypes) -> Result<Types, InferError> {
 }
 
 /// `dot_general`: batch, then free dimensions of the left, then of the right operand.
-pub(super) fn dot_general(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn dot_general(t: &OpTypes) -> Inferred {
     t.operand_count(2)?;
     let (lhs, rhs) = (t.tensor(0, "lhs")?, t.tensor(1, "rhs")?);
     let Some(Attr::Dot(dims)) = t.attrs.get("dot_dimension_numbers") else {
         let expected = "#stablehlo.dot<...>";
-        return Err(InferError::MissingAttr { op: t.op(), attr: "dot_dimension_numbers", expected });
+        return Err(t.missing("dot_dimension_numbers", expected));
     };
     precision(t)?;
     dot_dims(t, dims, lhs, rhs)?;
     dot_algorithm(t)?;
-    let batch = dims.lhs_batch.iter().zip(&dims.rhs_batch).map(|(&l, &r)| match lhs.dims[l as usize] {
-        DYNAMIC => rhs.dims[r as usize],
-        size => size,
-    });
     let mut shape = Dims::new();
-    batch.for_each(|size| shape.push(size));
-    for (ty, batch, contract) in
-        [(lhs, &dims.lhs_batch, &dims.lhs_contract), (rhs, &dims.rhs_batch, &dims.rhs_contract)]
-    {
-        let free = |d: &usize| !batch.contains(&(*d as i64)) && !contract.contains(&(*d as i64));
-        (0..ty.rank()).filter(free).for_each(|d| shape.push(ty.dims[d]));
+    for (&l, &r) in dims.lhs_batch.iter().zip(&dims.rhs_batch) {
+        shape.push(if lhs.dims[l as usize] == DYNAMIC { rhs.dims[r as usize] } else { lhs.dims[l as usize] });
     }
+    free_dims(&mut shape, lhs, &dims.lhs_batch, &dims.lhs_contract);
+    free_dims(&mut shape, rhs, &dims.rhs_batch, &dims.rhs_contract);
     product(t, shape, lhs)
 }
 
+/// Appends the extents of `ty` that are neither batch nor contracted.
+fn free_dims(shape: &mut Dims, ty: &TensorType, batch: &[i64], contract: &[i64]) {
+    for (d, &size) in (0..).zip(&ty.dims) {
+        if !batch.iter().chain(contract).any(|&named| named == d) {
+            shape.push(size);
+        }
+    }
+}
+
 /// An algorithm has positive counts and goes with default precision only.
-fn dot_algorithm(t: &OpTypes) -> Result<(), InferError> {
+fn dot_algorithm(t: &OpTypes) -> Result<(), Wrong> {
     let Some(algorithm) = t.attrs.get("algorithm") else { return Ok(()) };
     if let Attr::Opaque(text) = algorithm {
         for count in ["lhs_component_count", "rhs_component_count", "num_primitive_operations"] {
@@ -92,7 +95,7 @@ fn dot_algorithm(t: &OpTypes) -> Result<(), InferError> {
     }
 }
 
-fn dot_dims(t: &OpTypes, dims: &DotDims, lhs: &TensorType, rhs: &TensorType) -> Result<(), InferError> {
+fn dot_dims(t: &OpTypes, dims: &DotDims, lhs: &TensorType, rhs: &TensorType) -> Result<(), Wrong> {
     t.disjoint("lhs_batching_dimensions", &dims.lhs_batch, "lhs_contracting_dimensions", &dims.lhs_contract)?;
     t.disjoint("rhs_batching_dimensions", &dims.rhs_batch, "rhs_contracting_dimensions", &dims.rhs_contract)?;
     t.dims_in_range("lhs_batching_dimensions", &dims.lhs_batch, lhs.rank())?;
@@ -120,19 +123,19 @@ fn dot_dims(t: &OpTypes, dims: &DotDims, lhs: &TensorType, rhs: &TensorType) -> 
 }
 
 /// `einsum` and `unary_einsum`: the result type is given.
-pub(super) fn einsum(t: &OpTypes, arity: usize) -> Result<Types, InferError> {
+pub(super) fn einsum(t: &OpTypes, arity: usize) -> Inferred {
     t.operand_count(arity)?;
     for i in 0..arity {
         t.tensor(i, "operand")?;
     }
     match t.attrs.get("einsum_config").and_then(Attr::as_str) {
-        Some(_) => Ok(smallvec![t.wanted(0)?.clone()]),
-        None => Err(InferError::MissingAttr { op: t.op(), attr: "einsum_config", expected: "a string" }),
+        Some(_) => Ok(t.declared(0)?.into()),
+        None => Err(t.missing("einsum_config", "a string")),
     }
 }
 
 /// `convolution`.
-pub(super) fn convolution(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn convolution(t: &OpTypes) -> Inferred {
     t.operand_count(2)?;
     let pads = padding(t)?;
     let spatial = conv_spatial(t, pads)?;
@@ -140,7 +143,7 @@ pub(super) fn convolution(t: &OpTypes) -> Result<Types, InferError> {
 }
 
 /// `dynamic_conv`: the padding is an operand. While that is not a constant, the window is not looked at.
-pub(super) fn dynamic_conv(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn dynamic_conv(t: &OpTypes) -> Inferred {
     t.operand_count(3)?;
     let lhs = t.tensor(0, "lhs")?;
     let pads = t.tensor_of(2, "padding", Elems::INT)?;
@@ -156,15 +159,15 @@ pub(super) fn dynamic_conv(t: &OpTypes) -> Result<Types, InferError> {
     conv_result(t, sizes)
 }
 
-fn conv_dims<'a>(t: &OpTypes<'a>) -> Result<&'a ConvDims, InferError> {
+fn conv_dims<'a>(t: &OpTypes<'a>) -> Result<&'a ConvDims, Wrong> {
     match t.attrs.get("dimension_numbers") {
         Some(Attr::Conv(c)) => Ok(c),
-        _ => Err(InferError::MissingAttr { op: t.op(), attr: "dimension_numbers", expected: "#stablehlo.conv<...>" }),
+        _ => Err(t.missing("dimension_numbers", "#stablehlo.conv<...>")),
     }
 }
 
 /// Checks operands and dimension numbers.
-fn conv_operands<'a>(t: &OpTypes<'a>) -> Result<(&'a TensorType, &'a TensorType, &'a ConvDims), InferError> {
+fn conv_operands<'a>(t: &OpTypes<'a>) -> Result<(&'a TensorType, &'a TensorType, &'a ConvDims), Wrong> {
     let (lhs, rhs) = (t.tensor(0, "lhs")?, t.tensor(1, "rhs")?);
     if lhs.rank() < 2 || lhs.rank() != rhs.rank() || lhs.elem != rhs.elem {
         let detail = format!("needs operands of one element type and one rank of at least 2, but has {lhs} and {rhs}");
@@ -176,7 +179,7 @@ fn conv_operands<'a>(t: &OpTypes<'a>) -> Result<(&'a TensorType, &'a TensorType,
 }
 
 /// Spatial extents of the result.
-fn conv_spatial(t: &OpTypes, pads: Option<Vec<(i64, i64)>>) -> Result<Dims, InferError> {
+fn conv_spatial(t: &OpTypes, pads: Option<Vec<(i64, i64)>>) -> Result<Dims, Wrong> {
     let (lhs, rhs, conv) = conv_operands(t)?;
     if let Some(Attr::BoolArray(r)) = t.attrs.get("window_reversal")
         && !r.is_empty()
@@ -192,7 +195,7 @@ fn conv_spatial(t: &OpTypes, pads: Option<Vec<(i64, i64)>>) -> Result<Dims, Infe
 }
 
 /// The result type from its spatial extents.
-fn conv_result(t: &OpTypes, spatial: Dims) -> Result<Types, InferError> {
+fn conv_result(t: &OpTypes, spatial: Dims) -> Inferred {
     let (lhs, rhs, conv) = conv_operands(t)?;
     let (features, batches) = (t.int_or("feature_group_count", 1)?, t.int_or("batch_group_count", 1)?);
     conv_groups(t, conv, lhs, rhs, features, batches)?;
@@ -207,7 +210,7 @@ fn conv_result(t: &OpTypes, spatial: Dims) -> Result<Types, InferError> {
     product(t, dims, lhs)
 }
 
-fn conv_numbers(t: &OpTypes, conv: &ConvDims, rank: usize) -> Result<(), InferError> {
+fn conv_numbers(t: &OpTypes, conv: &ConvDims, rank: usize) -> Result<(), Wrong> {
     let (i, k, o) = (conv.input_spatial.len(), conv.kernel_spatial.len(), conv.output_spatial.len());
     if i != k || i != o || i + 2 != rank {
         let detail =
@@ -236,7 +239,7 @@ fn conv_groups(
     rhs: &TensorType,
     features: i64,
     batches: i64,
-) -> Result<(), InferError> {
+) -> Result<(), Wrong> {
     for (attr, n) in [("feature_group_count", features), ("batch_group_count", batches)] {
         if n < 1 {
             return Err(t.bad_attr(attr, format!("must be positive, but is {n}")));

@@ -1,50 +1,50 @@
 //! Control flow, tuples, tokens and calls to the outside.
 
-use smallvec::smallvec;
 use smol_str::format_smolstr;
 
 use super::check::{Elems, types_agree};
 use super::elementwise::most_specific;
 use super::reduce::predicate;
-use super::{InferError, OpTypes, Types, type_list};
+use super::{Inferred, OpTypes, ResultType, Types, Wrong, type_list};
 use crate::attr::ChannelHandle;
 use crate::op::TokenOp;
 use crate::{Attr, DYNAMIC, ElementType, TensorType, Type};
 
 /// `if` and `case`: the types that the branches return, where an extent is known to all of them.
-pub(super) fn branches(t: &OpTypes, elem: ElementType) -> Result<Types, InferError> {
+pub(super) fn branches(t: &OpTypes, elem: ElementType) -> Inferred {
     t.operand_count(1)?;
     let index = t.tensor(0, "index")?;
     if index.rank() != 0 || index.elem != elem {
         return Err(t.bad_operand(0, "index", format_smolstr!("tensor<{elem}>")));
     }
-    if t.bodies.is_empty() {
+    if t.regions.is_empty() {
         return Err(t.bad_body("branch 0", "is missing"));
     }
     let mut out: Option<Types> = None;
-    for (i, body) in t.bodies.iter().enumerate() {
-        if !body.args.is_empty() {
-            return Err(t.bad_body("branch", format!("{i} must take no arguments, but takes {}", body.args.len())));
+    for i in 0..t.regions.len() {
+        let args = t.args(i, "branch")?.len();
+        if args > 0 {
+            return Err(t.bad_body("branch", format!("{i} must take no arguments, but takes {args}")));
         }
         let returns = t.returns(i, "branch")?;
         match &mut out {
-            None => out = Some(returns.iter().map(|&r| r.clone()).collect()),
+            None => out = Some(returns.iter().cloned().collect()),
             Some(first) => {
-                if first.len() != returns.len() || !first.iter().zip(returns).all(|(a, b)| types_agree(a, b)) {
+                if first.len() != returns.len() || !first.iter().zip(returns.iter()).all(|(a, b)| types_agree(a, b)) {
                     let detail = format!(
                         "{i} returns {}, but branch 0 returns {}",
-                        type_list(returns.iter().copied()),
+                        type_list(returns.iter()),
                         type_list(first.iter())
                     );
                     return Err(t.bad_body("branch", detail));
                 }
-                for (a, b) in first.iter_mut().zip(returns) {
+                for (a, b) in first.iter_mut().zip(returns.iter()) {
                     *a = least_specific(a, b);
                 }
             }
         }
     }
-    Ok(out.unwrap_or_default())
+    Ok(out.unwrap_or_default().into_iter().map(ResultType::New).collect())
 }
 
 /// Of two types that agree, the extents that both know.
@@ -59,55 +59,52 @@ fn least_specific(a: &Type, b: &Type) -> Type {
 }
 
 /// `while`: the operands' types all the way round.
-pub(super) fn while_loop(t: &OpTypes) -> Result<Types, InferError> {
-    let agree = |types: &[&Type]| {
-        types.len() == t.operands.len() && types.iter().zip(t.operands).all(|(a, b)| types_agree(a, b))
-    };
+pub(super) fn while_loop(t: &OpTypes) -> Inferred {
     for (i, name) in [(0, "cond"), (1, "body")] {
-        let args = t.body(i, name)?.args;
-        if !agree(args) {
-            let (got, want) = (type_list(args.iter().copied()), type_list(t.operands.iter().copied()));
+        let args = t.args(i, name)?;
+        if !args.agree(t.operands) {
+            let (got, want) = (type_list(args.iter()), type_list(t.operands.iter()));
             return Err(t.bad_body(name, format!("takes {got}, but the loop carries {want}")));
         }
     }
     let returns = t.returns(1, "body")?;
-    if !agree(returns) {
-        let (got, want) = (type_list(returns.iter().copied()), type_list(t.operands.iter().copied()));
+    if !returns.agree(t.operands) {
+        let (got, want) = (type_list(returns.iter()), type_list(t.operands.iter()));
         return Err(t.bad_body("body", format!("returns {got}, but the loop carries {want}")));
     }
     predicate(t, 0, "cond")?;
-    Ok(t.operands.iter().map(|&ty| ty.clone()).collect())
+    Ok(t.operands.same())
 }
 
 /// Results have the operands' types: `optimization_barrier`.
-pub(super) fn pass_through(t: &OpTypes) -> Result<Types, InferError> {
-    let types = t.operands.iter().zip(0..).map(|(&ty, i)| match t.wanted.get(i) {
-        Some(w) if types_agree(ty, w) => most_specific(ty, w),
-        _ => ty.clone(),
+pub(super) fn pass_through(t: &OpTypes) -> Inferred {
+    let types = t.operands.iter().enumerate().map(|(i, ty)| match t.given(i) {
+        Some(w) if types_agree(ty, w) => most_specific(ty, w).into(),
+        _ => t.same(i),
     });
     Ok(types.collect())
 }
 
 /// Whatever result types are declared: custom calls and operations of other dialects.
-pub(super) fn declared(t: &OpTypes) -> Result<Types, InferError> {
-    Ok(t.wanted.iter().map(|&ty| ty.clone()).collect())
+pub(super) fn declared(t: &OpTypes) -> Inferred {
+    Ok(t.wanted.iter().map(|&id| ResultType::Known(id)).collect())
 }
 
 /// A token out of tokens.
-pub(super) fn after_all(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn after_all(t: &OpTypes) -> Inferred {
     for i in 0..t.operands.len() {
         token(t, i)?;
     }
-    Ok(smallvec![Type::Token])
+    Ok(Type::Token.into())
 }
 
 /// `create_token`.
-pub(super) fn create_token(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn create_token(t: &OpTypes) -> Inferred {
     t.operand_count(0)?;
-    Ok(smallvec![Type::Token])
+    Ok(Type::Token.into())
 }
 
-fn token(t: &OpTypes, index: usize) -> Result<(), InferError> {
+fn token(t: &OpTypes, index: usize) -> Result<(), Wrong> {
     match t.operands.get(index) {
         Some(Type::Token) => Ok(()),
         _ => Err(t.bad_operand(index, "token", "a token")),
@@ -115,27 +112,27 @@ fn token(t: &OpTypes, index: usize) -> Result<(), InferError> {
 }
 
 /// `outfeed`: values, then a token.
-pub(super) fn outfeed(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn outfeed(t: &OpTypes) -> Inferred {
     t.at_least(1)?;
     for i in 0..t.operands.len() - 1 {
         t.tensor(i, "inputs")?;
     }
     token(t, t.operands.len() - 1)?;
-    Ok(smallvec![Type::Token])
+    Ok(Type::Token.into())
 }
 
 /// `send`: values, then a token, over a channel to a device or the host.
-pub(super) fn send(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn send(t: &OpTypes) -> Inferred {
     let out = outfeed(t)?;
     channel(t, 2)?;
     Ok(out)
 }
 
 /// The channel type fits `is_host_transfer`; `host` is the type for transfers with the host.
-fn channel(t: &OpTypes, host: i64) -> Result<(), InferError> {
+fn channel(t: &OpTypes, host: i64) -> Result<(), Wrong> {
     let Some(Attr::Channel(ChannelHandle { channel_type, .. })) = t.attrs.get("channel_handle") else {
         let expected = "#stablehlo.channel_handle<...>";
-        return Err(InferError::MissingAttr { op: t.op(), attr: "channel_handle", expected });
+        return Err(t.missing("channel_handle", expected));
     };
     let want = if t.flag("is_host_transfer") { host } else { 1 };
     if *channel_type == want {
@@ -147,29 +144,26 @@ fn channel(t: &OpTypes, host: i64) -> Result<(), InferError> {
 }
 
 /// `infeed` and `recv`: a token in; declared tensors and a token out.
-pub(super) fn receive(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn receive(t: &OpTypes) -> Inferred {
     t.operand_count(1)?;
     token(t, 0)?;
     if t.kind == crate::OpKind::Token(TokenOp::Recv) {
         channel(t, 3)?;
     }
-    let Some((last, tensors)) = t.wanted.split_last() else {
-        return Err(InferError::NeedsResultType { op: t.op(), index: 0 });
-    };
-    for i in 0..tensors.len() {
+    let Some(tensors) = t.wanted.len().checked_sub(1) else { return Err(t.needs_result(0)) };
+    for i in 0..tensors {
         t.wanted_tensor(i, Elems::ANY)?;
         super::source::static_result(t, i)?;
     }
-    if **last != Type::Token {
-        let (index, got) = (tensors.len(), (*last).clone());
-        return Err(InferError::ResultType { op: t.op(), index, expected: "a token".into(), got });
+    if *t.wanted(tensors)? != Type::Token {
+        return Err(t.bad_result(tensors, "a token"));
     }
-    infeed_layout(t, tensors.len())?;
+    infeed_layout(t, tensors)?;
     declared(t)
 }
 
 /// The `layout` of an infeed: one list of integers per tensor.
-fn infeed_layout(t: &OpTypes, tensors: usize) -> Result<(), InferError> {
+fn infeed_layout(t: &OpTypes, tensors: usize) -> Result<(), Wrong> {
     let Some(attr) = t.attrs.get("layout") else { return Ok(()) };
     let Some(layouts) = attr.as_array() else {
         return Err(t.bad_attr("layout", format!("must be a list of lists of integers, but is {attr}")));
@@ -185,19 +179,19 @@ fn infeed_layout(t: &OpTypes, tensors: usize) -> Result<(), InferError> {
 }
 
 /// `tuple`.
-pub(super) fn tuple(t: &OpTypes) -> Result<Types, InferError> {
-    Ok(smallvec![Type::Tuple(t.operands.iter().map(|&ty| ty.clone()).collect())])
+pub(super) fn tuple(t: &OpTypes) -> Inferred {
+    Ok(Type::Tuple(t.operands.iter().cloned().collect()).into())
 }
 
 /// `get_tuple_element`.
-pub(super) fn get_tuple_element(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn get_tuple_element(t: &OpTypes) -> Inferred {
     t.operand_count(1)?;
-    let Type::Tuple(parts) = t.operands[0] else {
+    let Type::Tuple(parts) = &t.operands[0] else {
         return Err(t.bad_operand(0, "operand", "a tuple"));
     };
     let index = t.int("index")?;
     match usize::try_from(index).ok().and_then(|i| parts.get(i)) {
-        Some(part) => Ok(smallvec![part.clone()]),
+        Some(part) => Ok(part.clone().into()),
         None => Err(t.bad_attr("index", format!("is {index}, but the tuple has {} parts", parts.len()))),
     }
 }

@@ -1,15 +1,14 @@
 //! Operations whose result shape is an operand: the declared result type is checked against what is known.
 
-use smallvec::smallvec;
 use smol_str::format_smolstr;
 
 use super::check::{Elems, duplicate, list, shapes_agree};
 use super::movement::padded;
-use super::{InferError, OpTypes, Types};
+use super::{Inferred, OpTypes, Wrong};
 use crate::{DYNAMIC, TensorType};
 
 /// Operand `index` as a shape: one-dimensional, of static size.
-fn shape_operand<'a>(t: &OpTypes<'a>, index: usize, name: &'static str) -> Result<&'a TensorType, InferError> {
+fn shape_operand<'a>(t: &OpTypes<'a>, index: usize, name: &'static str) -> Result<&'a TensorType, Wrong> {
     let s = t.tensor_of(index, name, Elems::DIMENSION)?;
     if s.rank() == 1 && s.is_static() {
         Ok(s)
@@ -19,23 +18,23 @@ fn shape_operand<'a>(t: &OpTypes<'a>, index: usize, name: &'static str) -> Resul
 }
 
 /// The declared result, whose rank is the size of the shape operand and which agrees with it where it is constant.
-fn shaped<'a>(t: &OpTypes<'a>, index: usize, name: &'static str) -> Result<&'a TensorType, InferError> {
+fn shaped<'a>(t: &OpTypes<'a>, index: usize, name: &'static str) -> Result<&'a TensorType, Wrong> {
     let shape = shape_operand(t, index, name)?;
     let to = t.wanted_tensor(0, Elems::ANY)?;
     if shape.dims[0] != to.rank() as i64 {
         let expected = format_smolstr!("a tensor of rank {}, the size of {name}", shape.dims[0]);
-        return Err(InferError::ResultType { op: t.op(), index: 0, expected, got: t.wanted(0)?.clone() });
+        return Err(t.bad_result(0, expected));
     }
     if let Some(dims) = t.constant(index)
         && !(shapes_agree(&dims, &to.dims) && dims.iter().all(|&d| d >= 0))
     {
         let expected = format_smolstr!("of the shape that {name} says, {}", list(&dims));
-        return Err(InferError::ResultType { op: t.op(), index: 0, expected, got: t.wanted(0)?.clone() });
+        return Err(t.bad_result(0, expected));
     }
     Ok(to)
 }
 
-fn same_elem(t: &OpTypes, x: &TensorType, to: &TensorType) -> Result<(), InferError> {
+fn same_elem(t: &OpTypes, x: &TensorType, to: &TensorType) -> Result<(), Wrong> {
     if x.elem == to.elem {
         Ok(())
     } else {
@@ -44,15 +43,15 @@ fn same_elem(t: &OpTypes, x: &TensorType, to: &TensorType) -> Result<(), InferEr
 }
 
 /// `dynamic_iota`.
-pub(super) fn iota(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn iota(t: &OpTypes) -> Inferred {
     t.operand_count(1)?;
     let to = shaped(t, 0, "output_shape")?;
     t.dim_attr("iota_dimension", to.rank())?;
-    Ok(smallvec![t.wanted(0)?.clone()])
+    Ok(t.declared(0)?.into())
 }
 
 /// `dynamic_reshape`.
-pub(super) fn reshape(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn reshape(t: &OpTypes) -> Inferred {
     t.operand_count(2)?;
     let x = t.tensor(0, "operand")?;
     let to = t.wanted_tensor(0, Elems::ANY)?;
@@ -67,11 +66,11 @@ pub(super) fn reshape(t: &OpTypes) -> Result<Types, InferError> {
             return Err(t.mismatch(format!("makes the shape {} out of {n} elements", list(&dims))));
         }
     }
-    Ok(smallvec![t.wanted(0)?.clone()])
+    Ok(t.declared(0)?.into())
 }
 
 /// `dynamic_broadcast_in_dim`.
-pub(super) fn broadcast_in_dim(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn broadcast_in_dim(t: &OpTypes) -> Inferred {
     t.operand_count(2)?;
     let x = t.tensor(0, "operand")?;
     let to = t.wanted_tensor(0, Elems::ANY)?;
@@ -105,11 +104,11 @@ pub(super) fn broadcast_in_dim(t: &OpTypes) -> Result<Types, InferError> {
             t.bad_attr("known_expanding_dimensions", format!("and known_nonexpanding_dimensions list {d} twice"))
         );
     }
-    Ok(smallvec![t.wanted(0)?.clone()])
+    Ok(t.declared(0)?.into())
 }
 
 /// `dynamic_pad`.
-pub(super) fn pad(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn pad(t: &OpTypes) -> Inferred {
     t.operand_count(5)?;
     let x = t.tensor(0, "operand")?;
     let value = t.scalar_of(1, "padding_value", Elems::ANY)?;
@@ -123,11 +122,11 @@ pub(super) fn pad(t: &OpTypes) -> Result<Types, InferError> {
     }
     for (i, name) in [(2, "edge_padding_low"), (3, "edge_padding_high"), (4, "interior_padding")] {
         let s = shape_operand(t, i, name)?;
-        if s.dims[0] != x.rank() as i64 || t.operands[i] != t.operands[2] {
+        if s.dims[0] != x.rank() as i64 || t.operands.id(i) != t.operands.id(2) {
             return Err(t.bad_operand(i, name, format_smolstr!("one number per dimension of {x}, all of one type")));
         }
     }
-    let Some(interior) = t.constant(4) else { return Ok(smallvec![t.wanted(0)?.clone()]) };
+    let Some(interior) = t.constant(4) else { return Ok(t.declared(0)?.into()) };
     if let Some(i) = interior.iter().find(|&&i| i < 0) {
         return Err(t.mismatch(format!("has the negative interior padding {i}")));
     }
@@ -140,20 +139,20 @@ pub(super) fn pad(t: &OpTypes) -> Result<Types, InferError> {
             }
         }
     }
-    Ok(smallvec![t.wanted(0)?.clone()])
+    Ok(t.declared(0)?.into())
 }
 
 /// `real_dynamic_slice`.
-pub(super) fn slice(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn slice(t: &OpTypes) -> Inferred {
     t.operand_count(4)?;
     let x = t.tensor(0, "operand")?;
     let to = t.wanted_tensor(0, Elems::ANY)?;
     same_elem(t, x, to)?;
     for (i, name) in [(1, "start_indices"), (2, "limit_indices"), (3, "strides")] {
         let s = t.tensor_of(i, name, Elems::DIMENSION)?;
-        if s.dims[..] != [x.rank() as i64] || t.operands[i] != t.operands[1] {
+        if s.dims[..] != [x.rank() as i64] || t.operands.id(i) != t.operands.id(1) {
             return Err(t.bad_operand(i, name, format_smolstr!("one number per dimension of {x}, all of one type")));
         }
     }
-    Ok(smallvec![t.wanted(0)?.clone()])
+    Ok(t.declared(0)?.into())
 }

@@ -2,18 +2,17 @@
 
 use std::sync::Arc;
 
-use smallvec::smallvec;
 use smol_str::format_smolstr;
 
 use super::check::{Elems, shapes_agree, types_agree};
-use super::{InferError, OpTypes, Types};
+use super::{Inferred, OpTypes};
 use crate::op::{BinaryOp, UnaryOp};
 use crate::{Attr, DYNAMIC, ElementType, TensorType, Type};
 
 const NAMES: [&str; 3] = ["lhs", "rhs", "third"];
 
 /// The result of a function of one element.
-pub(super) fn unary(t: &OpTypes, op: UnaryOp) -> Result<Types, InferError> {
+pub(super) fn unary(t: &OpTypes, op: UnaryOp) -> Inferred {
     match op {
         UnaryOp::Cbrt
         | UnaryOp::Cosine
@@ -59,7 +58,7 @@ pub(super) fn unary(t: &OpTypes, op: UnaryOp) -> Result<Types, InferError> {
 }
 
 /// The result of a function of two elements.
-pub(super) fn binary(t: &OpTypes, op: BinaryOp) -> Result<Types, InferError> {
+pub(super) fn binary(t: &OpTypes, op: BinaryOp) -> Inferred {
     match op {
         BinaryOp::Add | BinaryOp::Maximum | BinaryOp::Minimum | BinaryOp::Multiply => same_type(t, 2, Elems::ANY),
         BinaryOp::Divide | BinaryOp::Power | BinaryOp::Remainder | BinaryOp::Subtract => same_type(t, 2, Elems::NUMBER),
@@ -74,31 +73,34 @@ pub(super) fn binary(t: &OpTypes, op: BinaryOp) -> Result<Types, InferError> {
 }
 
 /// Result and operands have one type.
-pub(super) fn same_type(t: &OpTypes, arity: usize, elems: Elems) -> Result<Types, InferError> {
+pub(super) fn same_type(t: &OpTypes, arity: usize, elems: Elems) -> Inferred {
     t.operand_count(arity)?;
-    if let Some(Type::Tensor(x)) = t.operands.first()
-        && elems.has(x.elem)
-        && t.operands[1..].iter().all(|y| matches!(y, Type::Tensor(y) if Arc::ptr_eq(x, y)))
-    {
-        return Ok(smallvec![t.operands[0].clone()]);
+    let first = &t.operands[0];
+    if first.elem().is_some_and(|elem| elems.has(elem)) && (1..arity).all(|i| t.operands.id(i) == t.operands.id(0)) {
+        return Ok(t.same(0).into());
     }
+    agreeing(t, arity, elems)
+}
+
+/// Operands of types that agree, though they are not one.
+fn agreeing(t: &OpTypes, arity: usize, elems: Elems) -> Inferred {
+    let first = &t.operands[0];
     let name = |i: usize| if arity == 1 { "operand" } else { NAMES[i.min(2)] };
     for i in 0..arity {
         t.tensor_of(i, name(i), elems)?;
     }
-    let first = t.operands[0];
     let mut result = first.clone();
     for i in 1..arity {
-        if !types_agree(first, t.operands[i]) {
+        if !types_agree(first, &t.operands[i]) {
             return Err(t.bad_operand(i, name(i), format_smolstr!("of the type of operand 0 ({}), {first}", name(0))));
         }
-        result = most_specific(&result, t.operands[i]);
+        result = most_specific(&result, &t.operands[i]);
     }
-    Ok(smallvec![result])
+    Ok(result.into())
 }
 
 /// One operand and a result of its type, with a wanted accuracy.
-pub(super) fn approximate(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn approximate(t: &OpTypes) -> Inferred {
     let result = same_type(t, 1, Elems::FLOAT_COMPLEX)?;
     const ATTR: &str = "result_accuracy";
     let Some(Attr::Opaque(text)) = t.attrs.get(ATTR) else { return Ok(result) };
@@ -128,26 +130,22 @@ pub(super) fn most_specific(a: &Type, b: &Type) -> Type {
 }
 
 /// One operand; the result has its shape and another element type.
-pub(super) fn unary_to(
-    t: &OpTypes,
-    elems: Elems,
-    elem: impl Fn(ElementType) -> ElementType,
-) -> Result<Types, InferError> {
+pub(super) fn unary_to(t: &OpTypes, elems: Elems, elem: impl Fn(ElementType) -> ElementType) -> Inferred {
     t.operand_count(1)?;
     let x = t.tensor_of(0, "operand", elems)?;
-    Ok(smallvec![x.with_elem(elem(x.elem)).into()])
+    Ok(t.result_like(x, elem(x.elem)).into())
 }
 
 /// `convert`: the result's element type is free.
-pub(super) fn convert(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn convert(t: &OpTypes) -> Inferred {
     t.operand_count(1)?;
     let x = t.tensor(0, "operand")?;
     let to = t.wanted_tensor(0, Elems::ANY)?;
-    Ok(smallvec![x.with_elem(to.elem).into()])
+    Ok(t.result_like(x, to.elem).into())
 }
 
 /// `reduce_precision`.
-pub(super) fn reduce_precision(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn reduce_precision(t: &OpTypes) -> Inferred {
     let result = same_type(t, 1, Elems::FLOAT)?;
     let (exponent, mantissa) = (t.int("exponent_bits")?, t.int("mantissa_bits")?);
     if exponent < 1 {
@@ -160,19 +158,19 @@ pub(super) fn reduce_precision(t: &OpTypes) -> Result<Types, InferError> {
 }
 
 /// `compare`: the result is `i1`.
-pub(super) fn compare(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn compare(t: &OpTypes) -> Inferred {
     same_type(t, 2, Elems::ANY)?;
     let x = t.tensor(0, "lhs")?;
     let direction = t.attrs.get("comparison_direction").and_then(Attr::as_enum);
     if !matches!(direction, Some("EQ" | "NE" | "GE" | "GT" | "LE" | "LT")) {
         let expected = "one of EQ, NE, GE, GT, LE, LT";
-        return Err(InferError::MissingAttr { op: t.op(), attr: "comparison_direction", expected });
+        return Err(t.missing("comparison_direction", expected));
     }
-    Ok(smallvec![x.with_elem(ElementType::I1).into()])
+    Ok(t.result_like(x, ElementType::I1).into())
 }
 
 /// `complex`: two floats make a complex number.
-pub(super) fn complex(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn complex(t: &OpTypes) -> Inferred {
     same_type(t, 2, Elems::FLOAT)?;
     let x = t.tensor(0, "lhs")?;
     let elem = match x.elem {
@@ -180,11 +178,11 @@ pub(super) fn complex(t: &OpTypes) -> Result<Types, InferError> {
         ElementType::F64 => ElementType::C128,
         _ => return Err(t.bad_operand(0, "lhs", "a tensor of f32 or f64")),
     };
-    Ok(smallvec![x.with_elem(elem).into()])
+    Ok(t.result_like(x, elem).into())
 }
 
 /// `clamp`: the bounds are scalars or have the operand's shape.
-pub(super) fn clamp(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn clamp(t: &OpTypes) -> Inferred {
     t.operand_count(3)?;
     let x = t.tensor(1, "operand")?;
     for (i, name) in [(0, "min"), (2, "max")] {
@@ -194,21 +192,26 @@ pub(super) fn clamp(t: &OpTypes) -> Result<Types, InferError> {
             return Err(t.bad_operand(i, name, format_smolstr!("{scalar} or of the operand's type {x}")));
         }
     }
-    Ok(smallvec![t.operands[1].clone()])
+    Ok(t.same(1).into())
 }
 
 /// `select`: the predicate is a scalar or has the other operands' shape.
-pub(super) fn select(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn select(t: &OpTypes) -> Inferred {
     t.operand_count(3)?;
     let pred = t.tensor_of(0, "pred", Elems::PRED)?;
     let yes = t.tensor(1, "on_true")?;
     t.tensor(2, "on_false")?;
-    if !types_agree(t.operands[1], t.operands[2]) {
+    if !types_agree(&t.operands[1], &t.operands[2]) {
         return Err(t.bad_operand(2, "on_false", format_smolstr!("of the type of on_true, {yes}")));
     }
     if pred.rank() != 0 && !shapes_agree(&pred.dims, &yes.dims) {
         let full = yes.with_elem(ElementType::I1);
         return Err(t.bad_operand(0, "pred", format_smolstr!("tensor<i1> or {full}, for it chooses between {yes}")));
     }
-    Ok(smallvec![most_specific(t.operands[1], t.operands[2])])
+    Ok(if t.operands.id(1) == t.operands.id(2) {
+        t.same(1)
+    } else {
+        most_specific(&t.operands[1], &t.operands[2]).into()
+    }
+    .into())
 }

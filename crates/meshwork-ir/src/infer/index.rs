@@ -1,23 +1,22 @@
 //! Operations that pick or place slices at computed positions.
 
-use smallvec::smallvec;
 use smol_str::format_smolstr;
 
 use super::check::{Elems, dim, dims_agree, shapes_agree};
-use super::reduce::{accumulators, reducer};
-use super::{InferError, OpTypes, Types};
+use super::reduce::{accumulator, reducer};
+use super::{Inferred, OpTypes, Wrong};
 use crate::attr::{GatherDims, ScatterDims};
-use crate::{Attr, DYNAMIC, Dims, TensorType, Type};
+use crate::{Attr, DYNAMIC, Dims, TensorType};
 
 /// Checks the index operands from `from` on: one integer scalar per dimension, all of one type.
-fn start_indices(t: &OpTypes, from: usize, rank: usize) -> Result<(), InferError> {
+fn start_indices(t: &OpTypes, from: usize, rank: usize) -> Result<(), Wrong> {
     let count = t.operands.len() - from;
     if count != rank {
         return Err(t.mismatch(format!("has {count} start indices for an operand of rank {rank}")));
     }
     for i in from..t.operands.len() {
         t.scalar_of(i, "start_indices", Elems::INT)?;
-        if t.operands[i] != t.operands[from] {
+        if t.operands.id(i) != t.operands.id(from) {
             let expected = format_smolstr!("of the type of the first start index, {}", t.operands[from]);
             return Err(t.bad_operand(i, "start_indices", expected));
         }
@@ -26,16 +25,16 @@ fn start_indices(t: &OpTypes, from: usize, rank: usize) -> Result<(), InferError
 }
 
 /// `dynamic_slice`.
-pub(super) fn dynamic_slice(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn dynamic_slice(t: &OpTypes) -> Inferred {
     t.at_least(1)?;
     let x = t.tensor(0, "operand")?;
     let sizes = t.ints_of("slice_sizes", x.rank(), "operand dimension")?;
     start_indices(t, 1, x.rank())?;
     slice_sizes_fit(t, &sizes, x)?;
-    Ok(smallvec![Type::tensor(sizes.iter().copied(), x.elem)])
+    Ok(t.result(&sizes, x.elem).into())
 }
 
-fn slice_sizes_fit(t: &OpTypes, sizes: &[i64], x: &TensorType) -> Result<(), InferError> {
+fn slice_sizes_fit(t: &OpTypes, sizes: &[i64], x: &TensorType) -> Result<(), Wrong> {
     for (d, (&size, &full)) in sizes.iter().zip(&x.dims).enumerate() {
         if size < 0 || full != DYNAMIC && size > full {
             let detail = format!("takes {size} of dimension {d}, which has size {}; operand is {x}", dim(full));
@@ -46,7 +45,7 @@ fn slice_sizes_fit(t: &OpTypes, sizes: &[i64], x: &TensorType) -> Result<(), Inf
 }
 
 /// `dynamic_update_slice`.
-pub(super) fn dynamic_update_slice(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn dynamic_update_slice(t: &OpTypes) -> Inferred {
     t.at_least(2)?;
     let x = t.tensor(0, "operand")?;
     let update = t.tensor(1, "update")?;
@@ -61,18 +60,18 @@ pub(super) fn dynamic_update_slice(t: &OpTypes) -> Result<Types, InferError> {
         ));
     }
     start_indices(t, 2, x.rank())?;
-    Ok(smallvec![t.operands[0].clone()])
+    Ok(t.same(0).into())
 }
 
-fn gather_dims<'a>(t: &OpTypes<'a>) -> Result<&'a GatherDims, InferError> {
+fn gather_dims<'a>(t: &OpTypes<'a>) -> Result<&'a GatherDims, Wrong> {
     match t.attrs.get("dimension_numbers") {
         Some(Attr::Gather(g)) => Ok(g),
-        _ => Err(InferError::MissingAttr { op: t.op(), attr: "dimension_numbers", expected: "#stablehlo.gather<...>" }),
+        _ => Err(t.missing("dimension_numbers", "#stablehlo.gather<...>")),
     }
 }
 
 /// `gather`.
-pub(super) fn gather(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn gather(t: &OpTypes) -> Inferred {
     t.operand_count(2)?;
     let x = t.tensor(0, "operand")?;
     let sizes = t.ints("slice_sizes")?;
@@ -80,7 +79,7 @@ pub(super) fn gather(t: &OpTypes) -> Result<Types, InferError> {
 }
 
 /// `dynamic_gather`: the slice sizes are an operand.
-pub(super) fn dynamic_gather(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn dynamic_gather(t: &OpTypes) -> Inferred {
     t.operand_count(3)?;
     let x = t.tensor(0, "operand")?;
     let sizes = t.tensor_of(2, "slice_sizes", Elems::INT)?;
@@ -90,7 +89,7 @@ pub(super) fn dynamic_gather(t: &OpTypes) -> Result<Types, InferError> {
     gather_with(t, x, sizes.dims[0] as usize, t.constant(2).as_deref())
 }
 
-fn gather_with(t: &OpTypes, x: &TensorType, size_count: usize, sizes: Option<&[i64]>) -> Result<Types, InferError> {
+fn gather_with(t: &OpTypes, x: &TensorType, size_count: usize, sizes: Option<&[i64]>) -> Inferred {
     let g = gather_dims(t)?;
     let indices = t.tensor_of(1, "start_indices", Elems::INT)?;
     let implied = g.offset_dims.len() + g.collapsed_slice_dims.len() + g.operand_batching_dims.len();
@@ -135,7 +134,7 @@ fn gather_with(t: &OpTypes, x: &TensorType, size_count: usize, sizes: Option<&[i
             }
         }
     }
-    Ok(smallvec![Type::tensor(gather_shape(g, x.rank(), indices, sizes), x.elem)])
+    Ok(t.result(&gather_shape(g, x.rank(), indices, sizes), x.elem).into())
 }
 
 /// The result shape of a gather whose numbers have been checked.
@@ -156,7 +155,7 @@ fn index_vector(
     indices: &TensorType,
     map: &[i64],
     map_name: &'static str,
-) -> Result<usize, InferError> {
+) -> Result<usize, Wrong> {
     let rank = indices.rank();
     let Some(at) = usize::try_from(vector).ok().filter(|&v| v <= rank) else {
         return Err(t.bad_attr("index_vector_dim", format!("is {vector}, but must be from 0 to {rank}")));
@@ -176,7 +175,7 @@ struct Batching<'a> {
 }
 
 impl Batching<'_> {
-    fn check(&self, t: &OpTypes, operand: &[i64], indices: &[i64], vector: i64) -> Result<(), InferError> {
+    fn check(&self, t: &OpTypes, operand: &[i64], indices: &[i64], vector: i64) -> Result<(), Wrong> {
         let ((operand_name, operand_dims), (name, dims)) = (self.operand, self.indices);
         t.distinct_dims(name, dims, indices.len())?;
         if dims.contains(&vector) {
@@ -198,7 +197,7 @@ impl Batching<'_> {
 }
 
 /// `scatter`: inputs, indices, updates; the body combines.
-pub(super) fn scatter(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn scatter(t: &OpTypes) -> Inferred {
     t.at_least(3)?;
     let n = (t.operands.len() - 1) / 2;
     if t.operands.len() != 2 * n + 1 {
@@ -209,7 +208,7 @@ pub(super) fn scatter(t: &OpTypes) -> Result<Types, InferError> {
     }
     let Some(Attr::Scatter(s)) = t.attrs.get("scatter_dimension_numbers") else {
         let expected = "#stablehlo.scatter<...>";
-        return Err(InferError::MissingAttr { op: t.op(), attr: "scatter_dimension_numbers", expected });
+        return Err(t.missing("scatter_dimension_numbers", expected));
     };
     let inputs: Vec<&TensorType> = (0..n).map(|i| t.tensor(i, "inputs")).collect::<Result<_, _>>()?;
     let indices = t.tensor_of(n, "scatter_indices", Elems::PRED_INT.or(Elems::INDEX))?;
@@ -217,16 +216,15 @@ pub(super) fn scatter(t: &OpTypes) -> Result<Types, InferError> {
     one_shape(t, 0, "inputs", &inputs)?;
     one_shape(t, n + 1, "updates", &updates)?;
     let inits: Vec<TensorType> = updates.iter().map(|u| TensorType::new([], u.elem)).collect();
-    if !t.bodies.is_empty() {
+    if !t.regions.is_empty() {
         reducer(t, 0, "update_computation", &inputs, &inits.iter().collect::<Vec<_>>(), &[])?;
     }
     scatter_numbers(t, s, inputs[0], indices, updates[0])?;
-    let elems = accumulators(t, 0, &inputs);
-    Ok(inputs.iter().zip(elems).map(|(x, elem)| x.with_elem(elem).into()).collect())
+    Ok(inputs.iter().enumerate().map(|(i, x)| t.result_like(x, accumulator(t, 0, i, x))).collect())
 }
 
 /// Checks that operands from `from` on have the shape of the first of them.
-fn one_shape(t: &OpTypes, from: usize, name: &'static str, types: &[&TensorType]) -> Result<(), InferError> {
+fn one_shape(t: &OpTypes, from: usize, name: &'static str, types: &[&TensorType]) -> Result<(), Wrong> {
     match types.iter().position(|x| !shapes_agree(&x.dims, &types[0].dims)) {
         Some(i) => Err(t.bad_operand(from + i, name, format_smolstr!("of the shape of the first, {}", types[0]))),
         None => Ok(()),
@@ -239,7 +237,7 @@ fn scatter_numbers(
     x: &TensorType,
     indices: &TensorType,
     update: &TensorType,
-) -> Result<(), InferError> {
+) -> Result<(), Wrong> {
     let vector =
         index_vector(t, s.index_vector_dim, indices, &s.scatter_dims_to_operand_dims, "scatter_dims_to_operand_dims")?;
     let batch: Dims = (0..indices.rank()).filter(|&d| d != vector).map(|d| indices.dims[d]).collect();
@@ -287,7 +285,7 @@ fn scatter_sizes(
     x: &TensorType,
     batch: &[i64],
     update: &TensorType,
-) -> Result<(), InferError> {
+) -> Result<(), Wrong> {
     let kept =
         (0..x.rank() as i64).filter(|d| !s.inserted_window_dims.contains(d) && !s.input_batching_dims.contains(d));
     for (d, &u) in kept.zip(&s.update_window_dims) {

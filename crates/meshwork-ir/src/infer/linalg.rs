@@ -1,20 +1,19 @@
 //! Linear algebra and normalization: cholesky, triangular_solve, fft, batch_norm.
 
-use smallvec::smallvec;
 use smol_str::format_smolstr;
 
 use super::check::{Elems, dims_agree, list, shapes_agree};
-use super::{InferError, OpTypes, Types};
-use crate::{Attr, ElementType, TensorType, Type};
+use super::{Inferred, OpTypes, Wrong};
+use crate::{Attr, ElementType, TensorType};
 
 /// `cholesky`: square matrices, possibly many.
-pub(super) fn cholesky(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn cholesky(t: &OpTypes) -> Inferred {
     t.operand_count(1)?;
     square(t, 0, t.tensor_of(0, "a", Elems::FLOAT_COMPLEX)?)?;
-    Ok(smallvec![t.operands[0].clone()])
+    Ok(t.same(0).into())
 }
 
-fn square(t: &OpTypes, index: usize, a: &TensorType) -> Result<(), InferError> {
+fn square(t: &OpTypes, index: usize, a: &TensorType) -> Result<(), Wrong> {
     match a.dims[..] {
         [.., m, n] if dims_agree(m, n) => Ok(()),
         _ => Err(t.bad_operand(index, "a", "square in its two last dimensions")),
@@ -22,7 +21,7 @@ fn square(t: &OpTypes, index: usize, a: &TensorType) -> Result<(), InferError> {
 }
 
 /// `triangular_solve`.
-pub(super) fn triangular_solve(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn triangular_solve(t: &OpTypes) -> Inferred {
     t.operand_count(2)?;
     let a = t.tensor_of(0, "a", Elems::FLOAT_COMPLEX)?;
     let b = t.tensor_of(1, "b", Elems::FLOAT_COMPLEX)?;
@@ -30,7 +29,7 @@ pub(super) fn triangular_solve(t: &OpTypes) -> Result<Types, InferError> {
     let rank = a.rank();
     let left = match t.attrs.get("left_side").and_then(Attr::as_bool) {
         Some(left) => left,
-        None => return Err(InferError::MissingAttr { op: t.op(), attr: "left_side", expected: "true or false" }),
+        None => return Err(t.missing("left_side", "true or false")),
     };
     let fits = a.elem == b.elem
         && b.rank() == rank
@@ -41,16 +40,16 @@ pub(super) fn triangular_solve(t: &OpTypes) -> Result<Types, InferError> {
         return Err(t.bad_operand(1, "b", format_smolstr!("a system that {a} solves from the {side}")));
     }
     match t.attrs.get("transpose_a").and_then(Attr::as_enum) {
-        Some("NO_TRANSPOSE" | "TRANSPOSE" | "ADJOINT") => Ok(smallvec![t.operands[1].clone()]),
+        Some("NO_TRANSPOSE" | "TRANSPOSE" | "ADJOINT") => Ok(t.same(1).into()),
         _ => {
             let expected = "NO_TRANSPOSE, TRANSPOSE or ADJOINT";
-            Err(InferError::MissingAttr { op: t.op(), attr: "transpose_a", expected })
+            Err(t.missing("transpose_a", expected))
         }
     }
 }
 
 /// `fft`: real transforms halve or double the innermost dimension.
-pub(super) fn fft(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn fft(t: &OpTypes) -> Inferred {
     t.operand_count(1)?;
     let x = t.tensor_of(0, "operand", Elems::FLOAT_COMPLEX)?;
     let lengths = t.ints("fft_length")?;
@@ -72,7 +71,7 @@ pub(super) fn fft(t: &OpTypes) -> Result<Types, InferError> {
             return Err(t.bad_operand(0, "operand", format_smolstr!("a tensor of complex for fft_type {kind}")));
         }
         _ => {
-            return Err(InferError::MissingAttr { op: t.op(), attr: "fft_type", expected: "FFT, IFFT, RFFT or IRFFT" });
+            return Err(t.missing("fft_type", "FFT, IFFT, RFFT or IRFFT"));
         }
     };
     let last = x.rank() - 1;
@@ -96,16 +95,11 @@ pub(super) fn fft(t: &OpTypes) -> Result<Types, InferError> {
         let detail = format!("{} needs innermost extents {}, but the operand is {x}", list(&lengths), list(&needed));
         return Err(t.bad_attr("fft_length", detail));
     }
-    Ok(smallvec![TensorType::new(dims, elem).into()])
+    Ok(t.result(&dims, elem).into())
 }
 
 /// The batch_norm family: full operands at `wide`, per-feature operands elsewhere.
-pub(super) fn batch_norm(
-    t: &OpTypes,
-    names: &[&'static str],
-    wide: &[usize],
-    results: usize,
-) -> Result<Types, InferError> {
+pub(super) fn batch_norm(t: &OpTypes, names: &[&'static str], wide: &[usize], results: usize) -> Inferred {
     t.operand_count(names.len())?;
     let x = t.tensor_of(0, names[0], Elems::FLOAT)?;
     let feature = t.dim_attr("feature_index", x.rank())?;
@@ -118,9 +112,8 @@ pub(super) fn batch_norm(
         }
     }
     if !matches!(t.attrs.get("epsilon"), Some(Attr::Float(..))) {
-        return Err(InferError::MissingAttr { op: t.op(), attr: "epsilon", expected: "a float" });
+        return Err(t.missing("epsilon", "a float"));
     }
-    let mut out: Types = smallvec![t.operands[0].clone()];
-    out.resize(results, Type::from(per_feature));
-    Ok(out)
+    let rest = std::iter::repeat_n(t.result(&per_feature.dims, x.elem), results - 1);
+    Ok([t.same(0)].into_iter().chain(rest).collect())
 }

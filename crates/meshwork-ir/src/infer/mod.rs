@@ -10,14 +10,16 @@
 //! - While an operation has no bodies yet, what they would say is not checked.
 //!
 //! ```
-//! use meshwork_ir::infer::{OpTypes, infer};
-//! use meshwork_ir::{Attr, AttrDict, ElementType, OpKind, Type};
+//! use meshwork_ir::build::FuncBuilder;
+//! use meshwork_ir::infer::infer_op;
+//! use meshwork_ir::{ElementType, Module, Type};
 //!
-//! let x = Type::tensor([2, 3], ElementType::F32);
-//! let attrs: AttrDict = [("permutation", Attr::i64s([1, 0]))].into_iter().collect();
-//! let types = infer(&OpTypes::new(OpKind::Movement(meshwork_ir::op::MovementOp::Transpose), &[&x], &attrs))?;
-//! assert_eq!(types[0].to_string(), "tensor<3x2xf32>");
-//! # Ok::<(), meshwork_ir::infer::InferError>(())
+//! let mut module = Module::new();
+//! let mut f = FuncBuilder::new(&mut module, "main", [Type::tensor([2, 3], ElementType::F32)]);
+//! let turned = f.transpose(f.arg(0), &[1, 0])?;
+//! let op = f.module().def_op(turned).expect("the result of an operation");
+//! assert_eq!(infer_op(f.module(), op)?[0].to_string(), "tensor<3x2xf32>");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 mod check;
@@ -38,76 +40,180 @@ mod source;
 mod tests;
 mod window;
 
-use std::sync::Arc;
+use std::ops::{Deref, Index};
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use check::Elems;
 pub(crate) use check::{bounds, duplicate, type_list, types_agree};
 pub use error::InferError;
 
+use crate::module::TypeId;
 use crate::op::{
     BodyOp, CheckOp, ChloOp, CollectiveOp, ContractOp, ControlOp, DynamicOp, LinalgOp, MixedOp, MovementOp, SdyOp,
     SourceOp, TokenOp,
 };
-use crate::{AttrDict, Dims, ElementType, Module, OpId, OpKind, RegionId, TensorType, Type, ValueId};
+use crate::{AttrDict, ElementType, Module, OpId, OpKind, RegionId, TensorType, Type, ValueId};
 
 /// Result types of an operation.
 pub type Types = SmallVec<[Type; 1]>;
 
-/// What a body takes and returns.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Body<'a> {
-    /// Types of its arguments.
-    pub args: &'a [&'a Type],
-    /// Types it returns; `None` while it has no terminator.
-    pub returns: Option<&'a [&'a Type]>,
+/// A result type that a rule finds.
+#[derive(Clone, Debug)]
+pub(crate) enum ResultType {
+    /// A type that the module has.
+    Known(TypeId),
+    /// A type that may be new to it.
+    New(Type),
 }
 
-/// The types that a body takes, and those it returns.
-type Signature<'m> = (SmallVec<[&'m Type; 4]>, Option<SmallVec<[&'m Type; 2]>>);
-
-fn signature(module: &Module, region: RegionId) -> Signature<'_> {
-    let Some(&block) = module.region(region).blocks().first() else { return Signature::default() };
-    let ty = |&value: &ValueId| module.ty(value);
-    let args = module.block(block).args().iter().map(ty).collect();
-    (args, module.terminator(block).map(|t| module.op(t).operands().iter().map(ty).collect()))
+/// The result types that a rule finds: nearly always one.
+#[derive(Clone, Debug)]
+pub(crate) enum ResultTypes {
+    One(ResultType),
+    Several(Vec<ResultType>),
 }
 
-/// What a type rule looks at.
+impl Deref for ResultTypes {
+    type Target = [ResultType];
+
+    fn deref(&self) -> &[ResultType] {
+        match self {
+            ResultTypes::One(result) => std::slice::from_ref(result),
+            ResultTypes::Several(results) => results,
+        }
+    }
+}
+
+impl<R: Into<ResultType>> From<R> for ResultTypes {
+    fn from(result: R) -> ResultTypes {
+        ResultTypes::One(result.into())
+    }
+}
+
+impl FromIterator<ResultType> for ResultTypes {
+    fn from_iter<I: IntoIterator<Item = ResultType>>(results: I) -> ResultTypes {
+        ResultTypes::Several(results.into_iter().collect())
+    }
+}
+
+/// What is wrong, kept apart so that passing on what is right costs little.
+pub(crate) type Wrong = Box<InferError>;
+
+/// What a rule says: the result types, or what is wrong.
+pub(crate) type Inferred = Result<ResultTypes, Wrong>;
+
+impl From<Type> for ResultType {
+    fn from(ty: Type) -> ResultType {
+        ResultType::New(ty)
+    }
+}
+
+impl ResultType {
+    /// The type, of an operation of `module`.
+    pub(crate) fn ty<'a>(&'a self, module: &'a Module) -> &'a Type {
+        match self {
+            ResultType::Known(id) => module.context.ty(*id),
+            ResultType::New(ty) => ty,
+        }
+    }
+}
+
+/// The types of some values.
 #[derive(Clone, Copy)]
-pub struct OpTypes<'a> {
-    /// Which operation.
-    pub kind: OpKind,
-    /// Operand types.
-    pub operands: &'a [&'a Type],
-    /// Attributes.
-    pub attrs: &'a AttrDict,
-    /// Bodies, one per region; empty while there are none.
-    pub bodies: &'a [Body<'a>],
+pub(crate) struct TypesOf<'a> {
+    module: &'a Module,
+    values: &'a [ValueId],
+}
+
+impl<'a> TypesOf<'a> {
+    fn len(self) -> usize {
+        self.values.len()
+    }
+
+    fn get(self, index: usize) -> Option<&'a Type> {
+        self.values.get(index).map(|&v| self.module.ty(v))
+    }
+
+    fn id(self, index: usize) -> TypeId {
+        self.module.type_id(self.values[index])
+    }
+
+    fn iter(self) -> impl ExactSizeIterator<Item = &'a Type> + DoubleEndedIterator + Clone {
+        self.values.iter().map(move |&v| self.module.ty(v))
+    }
+
+    /// The type of the value, if it is the only one.
+    fn only(self) -> Option<&'a Type> {
+        self.get(0).filter(|_| self.len() == 1)
+    }
+
+    /// The types as results.
+    fn same(self) -> ResultTypes {
+        self.values.iter().map(|&v| ResultType::Known(self.module.type_id(v))).collect()
+    }
+
+    /// Whether they are as many as `others`, and each can be the same at run time.
+    fn agree(self, others: TypesOf<'_>) -> bool {
+        self.len() == others.len()
+            && (0..self.len()).all(|i| self.id(i) == others.id(i) || types_agree(&self[i], &others[i]))
+    }
+}
+
+impl Index<usize> for TypesOf<'_> {
+    type Output = Type;
+
+    fn index(&self, index: usize) -> &Type {
+        self.module.ty(self.values[index])
+    }
+}
+
+/// What a type rule looks at: an operation of a module, or one that it is about to get.
+#[derive(Clone, Copy)]
+pub(crate) struct OpTypes<'a> {
+    pub(crate) module: &'a Module,
+    pub(crate) kind: OpKind,
+    operands: TypesOf<'a>,
+    pub(crate) attrs: &'a AttrDict,
+    /// Its bodies; empty while there are none.
+    pub(crate) regions: &'a [RegionId],
     /// Declared result types; empty while there are none.
-    pub wanted: &'a [&'a Type],
-    /// The module and operands, to look for operands that are constants.
-    pub values: Option<(&'a Module, &'a [ValueId])>,
+    pub(crate) wanted: &'a [TypeId],
 }
 
 impl<'a> OpTypes<'a> {
-    /// An operation without bodies and declared results.
-    pub fn new(kind: OpKind, operands: &'a [&'a Type], attrs: &'a AttrDict) -> OpTypes<'a> {
-        OpTypes { kind, operands, attrs, bodies: &[], wanted: &[], values: None }
+    /// An operation without bodies, with these result types declared.
+    pub(crate) fn new(
+        module: &'a Module,
+        kind: OpKind,
+        operands: &'a [ValueId],
+        attrs: &'a AttrDict,
+        wanted: &'a [TypeId],
+    ) -> OpTypes<'a> {
+        OpTypes { module, kind, operands: TypesOf { module, values: operands }, attrs, regions: &[], wanted }
     }
 
-    /// The tensor type of these extents: the one that the module has already, if it does.
-    fn tensor_type(&self, dims: Dims, elem: ElementType) -> Type {
-        let ty = TensorType { dims, elem, encoding: None };
-        let known = self.values.and_then(|(module, _)| module.context.find(&ty));
-        Type::Tensor(known.unwrap_or_else(|| Arc::new(ty)))
+    /// A result of the type of operand `index`.
+    fn same(&self, index: usize) -> ResultType {
+        ResultType::Known(self.operands.id(index))
+    }
+
+    /// A result that is a tensor of these extents.
+    fn result(&self, dims: &[i64], elem: ElementType) -> ResultType {
+        match self.module.context.find(dims, elem) {
+            Some(id) => ResultType::Known(id),
+            None => ResultType::New(Type::tensor(dims.iter().copied(), elem)),
+        }
+    }
+
+    /// A result of the shape of `x` and elements of type `elem`.
+    fn result_like(&self, x: &TensorType, elem: ElementType) -> ResultType {
+        if x.encoding.is_none() { self.result(&x.dims, elem) } else { ResultType::New(x.with_elem(elem).into()) }
     }
 
     /// The elements of operand `index`, if it is an integer constant.
     fn constant(&self, index: usize) -> Option<Vec<i64>> {
-        let (module, values) = self.values?;
-        let op = module.op(module.def_op(*values.get(index)?)?);
+        let op = self.module.op(self.module.def_op(*self.operands.values.get(index)?)?);
         match (op.kind(), op.attr("value")) {
             (OpKind::Source(SourceOp::Constant), Some(crate::Attr::Dense(d))) => check::dense_ints(d),
             _ => None,
@@ -117,40 +223,33 @@ impl<'a> OpTypes<'a> {
 
 /// The type rule of operation `op` of `module`, applied to the operation as it is.
 pub fn infer_op(module: &Module, op: OpId) -> Result<Types, InferError> {
-    let data = module.op(op);
-    let (mut operands, mut wanted) = (SmallVec::<[&Type; 4]>::new(), SmallVec::<[&Type; 2]>::new());
-    data.operands().iter().for_each(|&v| operands.push(module.ty(v)));
-    data.results().iter().for_each(|&v| wanted.push(module.ty(v)));
-    let signatures: SmallVec<[Signature; 2]> = data.regions().iter().map(|&r| signature(module, r)).collect();
-    let bodies: SmallVec<[Body; 2]> =
-        signatures.iter().map(|(args, returns)| Body { args, returns: returns.as_deref() }).collect();
-    infer(&OpTypes {
-        kind: data.kind(),
-        operands: &operands,
-        attrs: &data.attrs,
-        bodies: &bodies,
-        wanted: &wanted,
-        values: Some((module, data.operands())),
-    })
+    let types = infer_results(module, op).map_err(|wrong| *wrong)?;
+    Ok(types.iter().map(|result| result.ty(module).clone()).collect())
+}
+
+/// [`infer_op`], with the numbers of types that the module has.
+pub(crate) fn infer_results(module: &Module, op: OpId) -> Inferred {
+    let op = module.op(op);
+    let wanted: SmallVec<[TypeId; 2]> = op.results().iter().map(|&v| module.type_id(v)).collect();
+    infer(&OpTypes { regions: op.regions(), ..OpTypes::new(module, op.kind(), op.operands(), &op.attrs, &wanted) })
 }
 
 /// The result types of an operation, or what is wrong with its operands, attributes or bodies.
-pub fn infer(t: &OpTypes) -> Result<Types, InferError> {
-    // Types are interned: those of results and further operands are often the first one.
-    let first = match t.operands.first() {
-        Some(Type::Tensor(ty)) => Arc::as_ptr(ty),
-        _ => std::ptr::null(),
+#[inline]
+pub(crate) fn infer(t: &OpTypes) -> Inferred {
+    let check = |ty: &Type| match ty {
+        Type::Tensor(tensor) if !tensor.fits() => Err(t.mismatch(too_many_bytes(ty))),
+        _ => Ok(()),
     };
-    let too_large = |ty: &Type| matches!(ty, Type::Tensor(ty) if Arc::as_ptr(ty) != first && !ty.fits());
-    let refuse = |ty: &Type| InferError::Mismatch { op: t.kind.name(), detail: too_many_bytes(ty) };
-    if let Some(ty) = t.operands.first().filter(|ty| matches!(ty, Type::Tensor(ty) if !ty.fits())) {
-        return Err(refuse(ty));
-    }
-    if let Some(ty) = t.operands.iter().skip(1).chain(t.wanted).find(|ty| too_large(ty)) {
-        return Err(refuse(ty));
+    if t.module.context.is_oversized() {
+        t.operands.iter().chain(t.wanted.iter().map(|&id| t.module.context.ty(id))).try_for_each(check)?;
     }
     let types = rule(t)?;
-    types.iter().find(|ty| too_large(ty)).map_or(Ok(()), |ty| Err(refuse(ty)))?;
+    for result in types.iter() {
+        if let ResultType::New(ty) = result {
+            check(ty)?;
+        }
+    }
     Ok(types)
 }
 
@@ -159,7 +258,7 @@ pub(crate) fn too_many_bytes(ty: &Type) -> String {
     format!("has a value of type {ty}: more than {} bytes", crate::MOST_BYTES)
 }
 
-fn rule(t: &OpTypes) -> Result<Types, InferError> {
+fn rule(t: &OpTypes) -> Inferred {
     match t.kind {
         OpKind::Unary(op) => elementwise::unary(t, op),
         OpKind::Binary(op) => elementwise::binary(t, op),
@@ -298,12 +397,12 @@ fn rule(t: &OpTypes) -> Result<Types, InferError> {
             CheckOp::ExpectAlmostEq | CheckOp::ExpectClose | CheckOp::ExpectEq => {
                 t.operand_count(2)?;
                 elementwise::same_type(t, 2, Elems::ANY)?;
-                Ok(smallvec![])
+                Ok(ResultTypes::Several(vec![]))
             }
             CheckOp::ExpectAlmostEqConst | CheckOp::ExpectEqConst | CheckOp::ExpectSerializedEq | CheckOp::Print => {
                 t.operand_count(1)?;
                 t.tensor(0, "operand")?;
-                Ok(smallvec![])
+                Ok(ResultTypes::Several(vec![]))
             }
             CheckOp::Probe => elementwise::same_type(t, 1, Elems::ANY),
             CheckOp::RunParallel => control::declared(t),

@@ -1,15 +1,14 @@
 //! Operations that move elements without computing: reshape, broadcast, slice, pad and similar operations.
 
-use smallvec::smallvec;
 use smol_str::format_smolstr;
 
 use super::check::{Elems, dim, dims_agree, shapes_agree};
 use super::source::static_result;
-use super::{InferError, OpTypes, Types};
+use super::{Inferred, OpTypes, Wrong};
 use crate::{DYNAMIC, Dims, ElementType, TensorType, Type};
 
 /// `reshape`: as many elements under other extents.
-pub(super) fn reshape(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn reshape(t: &OpTypes) -> Inferred {
     t.operand_count(1)?;
     let x = t.tensor(0, "operand")?;
     let to = t.wanted_tensor(0, Elems::ANY)?;
@@ -19,24 +18,19 @@ pub(super) fn reshape(t: &OpTypes) -> Result<Types, InferError> {
         let count = |ty: &TensorType| ty.num_elements().map_or("too many".into(), |n| n.to_string());
         return Err(t.mismatch(format!("makes {to} ({} elements) out of {x} ({} elements)", count(to), count(x))));
     }
-    Ok(smallvec![t.wanted(0)?.clone()])
+    Ok(t.declared(0)?.into())
 }
 
-fn same_elem_as_result(t: &OpTypes, x: &TensorType, to: &TensorType) -> Result<(), InferError> {
+fn same_elem_as_result(t: &OpTypes, x: &TensorType, to: &TensorType) -> Result<(), Wrong> {
     if x.elem == to.elem {
         Ok(())
     } else {
-        Err(InferError::ResultType {
-            op: t.op(),
-            index: 0,
-            expected: format_smolstr!("a tensor of {}, as the operand", x.elem),
-            got: t.wanted(0)?.clone(),
-        })
+        Err(t.bad_result(0, format_smolstr!("a tensor of {}, as the operand", x.elem)))
     }
 }
 
 /// `bitcast_convert`: the same bits as other elements; the innermost dimension makes up for the width.
-pub(super) fn bitcast_convert(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn bitcast_convert(t: &OpTypes) -> Inferred {
     t.operand_count(1)?;
     let x = t.tensor(0, "operand")?;
     let to = t.wanted_tensor(0, Elems::ANY)?;
@@ -64,26 +58,29 @@ pub(super) fn bitcast_convert(t: &OpTypes) -> Result<Types, InferError> {
     if !shapes_agree(prefix, &big.dims) {
         return Err(t.mismatch(format!("must keep all dimensions but an innermost one: {x} to {to}")));
     }
-    Ok(smallvec![t.wanted(0)?.clone()])
+    Ok(t.declared(0)?.into())
 }
 
 /// `broadcast`: new dimensions in front.
-pub(super) fn broadcast(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn broadcast(t: &OpTypes) -> Inferred {
     t.operand_count(1)?;
     let x = t.tensor(0, "operand")?;
     let sizes = t.ints("broadcast_sizes")?;
     if let Some(s) = sizes.iter().find(|&&s| s < 0) {
         return Err(t.bad_attr("broadcast_sizes", format!("has the negative size {s}")));
     }
-    Ok(smallvec![Type::tensor(sizes.iter().chain(&x.dims).copied(), x.elem)])
+    let dims: Dims = sizes.iter().chain(&x.dims).copied().collect();
+    Ok(t.result(&dims, x.elem).into())
 }
 
 /// `broadcast_in_dim`: each operand dimension becomes one of the result, of equal size or stretched from 1.
-pub(super) fn broadcast_in_dim(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn broadcast_in_dim(t: &OpTypes) -> Inferred {
     t.operand_count(1)?;
     let x = t.tensor(0, "operand")?;
     let to = t.wanted_tensor(0, Elems::ANY)?;
-    static_result(t, 0)?;
+    if !to.is_static() {
+        static_result(t, 0)?;
+    }
     same_elem_as_result(t, x, to)?;
     let dims = t.ints_of("broadcast_dimensions", x.rank(), "operand dimension")?;
     t.distinct_dims("broadcast_dimensions", &dims, to.rank())?;
@@ -97,11 +94,11 @@ pub(super) fn broadcast_in_dim(t: &OpTypes) -> Result<Types, InferError> {
             return Err(t.mismatch(detail));
         }
     }
-    Ok(smallvec![t.wanted(0)?.clone()])
+    Ok(t.declared(0)?.into())
 }
 
 /// `concatenate`: sizes add up along one dimension, the others are equal.
-pub(super) fn concatenate(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn concatenate(t: &OpTypes) -> Inferred {
     t.at_least(1)?;
     let first = t.tensor(0, "inputs")?;
     if first.rank() == 0 {
@@ -128,11 +125,11 @@ pub(super) fn concatenate(t: &OpTypes) -> Result<Types, InferError> {
             };
         }
     }
-    Ok(smallvec![Type::tensor(dims, first.elem)])
+    Ok(t.result(&dims, first.elem).into())
 }
 
 /// `slice`: start, limit and stride per dimension.
-pub(super) fn slice(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn slice(t: &OpTypes) -> Inferred {
     t.operand_count(1)?;
     let x = t.tensor(0, "operand")?;
     let starts = t.ints_of("start_indices", x.rank(), "operand dimension")?;
@@ -152,11 +149,11 @@ pub(super) fn slice(t: &OpTypes) -> Result<Types, InferError> {
         // Both are at least 0 here, and stride at least 1.
         dims.push((limit - start).unsigned_abs().div_ceil(stride as u64) as i64);
     }
-    Ok(smallvec![Type::tensor(dims, x.elem)])
+    Ok(t.result(&dims, x.elem).into())
 }
 
 /// `pad`: padding at both ends, which may be negative, and between elements.
-pub(super) fn pad(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn pad(t: &OpTypes) -> Inferred {
     t.operand_count(2)?;
     let x = t.tensor(0, "operand")?;
     let value = t.scalar_of(1, "padding_value", Elems::ANY)?;
@@ -182,7 +179,7 @@ pub(super) fn pad(t: &OpTypes) -> Result<Types, InferError> {
             })?,
         });
     }
-    Ok(smallvec![Type::tensor(dims, x.elem)])
+    Ok(t.result(&dims, x.elem).into())
 }
 
 /// Size of a dimension after padding; `None` on overflow.
@@ -192,35 +189,36 @@ pub(super) fn padded(size: i64, low: i64, high: i64, interior: i64) -> Option<i6
 }
 
 /// `reverse`.
-pub(super) fn reverse(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn reverse(t: &OpTypes) -> Inferred {
     t.operand_count(1)?;
     let x = t.tensor(0, "operand")?;
     t.distinct_dims("dimensions", &t.ints("dimensions")?, x.rank())?;
-    Ok(smallvec![t.operands[0].clone()])
+    Ok(t.same(0).into())
 }
 
 /// `transpose`: result dimension `i` is operand dimension `permutation[i]`.
-pub(super) fn transpose(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn transpose(t: &OpTypes) -> Inferred {
     t.operand_count(1)?;
     let x = t.tensor(0, "operand")?;
     let permutation = t.ints_of("permutation", x.rank(), "operand dimension")?;
     t.distinct_dims("permutation", &permutation, x.rank())?;
-    Ok(smallvec![t.tensor_type(permutation.iter().map(|&d| x.dims[d as usize]).collect(), x.elem)])
+    let dims: Dims = permutation.iter().map(|&d| x.dims[d as usize]).collect();
+    Ok(t.result(&dims, x.elem).into())
 }
 
 /// `get_dimension_size`.
-pub(super) fn get_dimension_size(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn get_dimension_size(t: &OpTypes) -> Inferred {
     t.operand_count(1)?;
     let x = t.tensor(0, "operand")?;
     t.dim_attr("dimension", x.rank())?;
-    Ok(smallvec![Type::tensor([], ElementType::I32)])
+    Ok(t.result(&[], ElementType::I32).into())
 }
 
 /// `set_dimension_size`: one dimension becomes dynamic.
-pub(super) fn set_dimension_size(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn set_dimension_size(t: &OpTypes) -> Inferred {
     t.operand_count(2)?;
     let x = t.tensor(0, "operand")?;
-    if *t.operands[1] != Type::tensor([], ElementType::I32) {
+    if t.operands[1] != Type::tensor([], ElementType::I32) {
         return Err(t.bad_operand(1, "size", "tensor<i32>"));
     }
     let d = t.dim_attr("dimension", x.rank())?;
@@ -229,18 +227,18 @@ pub(super) fn set_dimension_size(t: &OpTypes) -> Result<Types, InferError> {
     if !full {
         dims[d] = DYNAMIC;
     }
-    match t.wanted.first() {
-        Some(w) if w.elem() == Some(x.elem) && shapes_agree(w.dims(), &dims) => Ok(smallvec![(*w).clone()]),
-        _ => Ok(smallvec![Type::tensor(dims, x.elem)]),
+    match t.given(0) {
+        Some(w) if w.elem() == Some(x.elem) && shapes_agree(w.dims(), &dims) => Ok(t.declared(0)?.into()),
+        _ => Ok(t.result(&dims, x.elem).into()),
     }
 }
 
 /// `torch_index_select`: the result type is given.
-pub(super) fn torch_index_select(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn torch_index_select(t: &OpTypes) -> Inferred {
     t.operand_count(2)?;
     t.tensor(0, "operand")?;
     t.tensor(1, "index")?;
     t.int("dim")?;
     t.int("batch_dims")?;
-    Ok(smallvec![t.wanted(0)?.clone()])
+    Ok(t.declared(0)?.into())
 }

@@ -1,10 +1,10 @@
 //! Operations whose body combines elements: reduce, map, sort, and the rules of a combining body.
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 use smol_str::format_smolstr;
 
 use super::check::{Elems, dims_agree, list, shapes_agree};
-use super::{InferError, OpTypes, Types};
+use super::{Inferred, OpTypes, TypesOf, Wrong};
 use crate::{DYNAMIC, Dims, ElementType, TensorType, Type};
 
 /// Types of some operands.
@@ -35,9 +35,9 @@ pub(super) fn reducer(
     inputs: &[&TensorType],
     inits: &[&TensorType],
     allowed: &[i64],
-) -> Result<(), InferError> {
+) -> Result<(), Wrong> {
     let n = inputs.len();
-    let args = t.body(index, name)?.args;
+    let args = t.args(index, name)?;
     let returns = t.returns(index, name)?;
     if args.len() != 2 * n {
         return Err(t.bad_body(
@@ -48,51 +48,59 @@ pub(super) fn reducer(
     if returns.len() != n {
         return Err(t.bad_body(name, format!("returns {} value(s), but must return {n}, one per input", returns.len())));
     }
-    for i in 0..n {
-        let (Type::Tensor(acc), Type::Tensor(first), Type::Tensor(element)) = (returns[i], args[i], args[n + i]) else {
-            return Err(t.bad_body(name, format!("must work on tensors, but result {i} is {}", returns[i])));
-        };
-        if acc.elem != first.elem || !shapes_agree(&acc.dims, &first.dims) {
-            return Err(t.bad_body(name, format!("returns {acc} as value {i}, but its argument {i} is {first}")));
-        }
-        if !same_but_precision(acc.elem, element.elem) || !shapes_agree(&acc.dims, &element.dims) {
-            return Err(
-                t.bad_body(name, format!("returns {acc} as value {i}, but its argument {} is {element}", n + i))
-            );
-        }
-        let init = inits[i];
-        if !shapes_agree(&init.dims, &acc.dims) || !promotable(init.elem, acc.elem) {
-            return Err(t.bad_body(name, format!("returns {acc} as value {i}, which cannot start as {init}")));
-        }
-        if !promotable(inputs[i].elem, element.elem) {
-            let detail =
-                format!("takes {element} as argument {}, which cannot hold an element of {}", n + i, inputs[i]);
-            return Err(t.bad_body(name, detail));
-        }
-        let mut rest = allowed.iter();
-        if !element.dims.iter().all(|&d| rest.any(|&a| dims_agree(a, d))) {
-            let detail = format!(
-                "takes {element} as argument {}, whose extents are not among {} in order",
-                n + i,
-                list(allowed)
-            );
-            return Err(t.bad_body(name, detail));
-        }
+    (0..n).try_for_each(|i| combined(t, name, (args, returns), i, inputs[i], inits[i], allowed))
+}
+
+/// Checks that a body combines input number `i`.
+fn combined(
+    t: &OpTypes,
+    name: &'static str,
+    (args, returns): (TypesOf<'_>, TypesOf<'_>),
+    i: usize,
+    input: &TensorType,
+    init: &TensorType,
+    allowed: &[i64],
+) -> Result<(), Wrong> {
+    let n = returns.len();
+    let (Type::Tensor(acc), Type::Tensor(first), Type::Tensor(element)) = (&returns[i], &args[i], &args[n + i]) else {
+        return Err(t.bad_body(name, format!("must work on tensors, but result {i} is {}", returns[i])));
+    };
+    // Nearly always, all are scalars of one type.
+    let one = returns.id(i);
+    let scalars = args.id(i) == one && args.id(n + i) == one && acc.rank() == 0 && init.rank() == 0;
+    if scalars && init.elem == acc.elem && input.elem == acc.elem {
+        return Ok(());
+    }
+    if acc.elem != first.elem || !shapes_agree(&acc.dims, &first.dims) {
+        return Err(t.bad_body(name, format!("returns {acc} as value {i}, but its argument {i} is {first}")));
+    }
+    if !same_but_precision(acc.elem, element.elem) || !shapes_agree(&acc.dims, &element.dims) {
+        return Err(t.bad_body(name, format!("returns {acc} as value {i}, but its argument {} is {element}", n + i)));
+    }
+    if !shapes_agree(&init.dims, &acc.dims) || !promotable(init.elem, acc.elem) {
+        return Err(t.bad_body(name, format!("returns {acc} as value {i}, which cannot start as {init}")));
+    }
+    if !promotable(input.elem, element.elem) {
+        let detail = format!("takes {element} as argument {}, which cannot hold an element of {input}", n + i);
+        return Err(t.bad_body(name, detail));
+    }
+    let mut rest = allowed.iter();
+    if !element.dims.iter().all(|&d| rest.any(|&a| dims_agree(a, d))) {
+        let among = list(allowed);
+        let detail = format!("takes {element} as argument {}, whose extents are not among {among} in order", n + i);
+        return Err(t.bad_body(name, detail));
     }
     Ok(())
 }
 
-/// The element types that body `index` accumulates in; those of the inputs while there is no body.
-pub(super) fn accumulators(t: &OpTypes, index: usize, inputs: &[&TensorType]) -> SmallVec<[ElementType; 2]> {
-    let returns = t.bodies.get(index).and_then(|b| b.returns).unwrap_or(&[]);
-    let elem = |i: usize| returns.get(i).and_then(|r| r.elem());
-    let mut out = SmallVec::new();
-    inputs.iter().enumerate().for_each(|(i, x)| out.push(elem(i).unwrap_or(x.elem)));
-    out
+/// The element type in which body `index` accumulates input number `input`; that of the input while there is no body.
+pub(super) fn accumulator(t: &OpTypes, index: usize, input: usize, x: &TensorType) -> ElementType {
+    let returned = t.returned(index).and_then(|returns| returns.get(input)?.elem());
+    returned.unwrap_or(x.elem)
 }
 
 /// Splits the operands in inputs and as many initial values; inputs have one shape.
-pub(super) fn inputs_and_inits<'a>(t: &OpTypes<'a>) -> Result<(Tensors<'a>, Tensors<'a>), InferError> {
+pub(super) fn inputs_and_inits<'a>(t: &OpTypes<'a>) -> Result<(Tensors<'a>, Tensors<'a>), Wrong> {
     t.at_least(2)?;
     let n = t.operands.len() / 2;
     if t.operands.len() != 2 * n {
@@ -113,14 +121,17 @@ pub(super) fn inputs_and_inits<'a>(t: &OpTypes<'a>) -> Result<(Tensors<'a>, Tens
 }
 
 /// `reduce`.
-pub(super) fn reduce(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn reduce(t: &OpTypes) -> Inferred {
     let (inputs, inits) = inputs_and_inits(t)?;
     let dims = t.ints("dimensions")?;
     t.distinct_dims("dimensions", &dims, inputs[0].rank())?;
-    let kept = (0..inputs[0].rank()).filter(|&d| !dims.contains(&(d as i64)));
     let mut shape = Dims::new();
-    kept.for_each(|d| shape.push(inputs[0].dims[d]));
-    if t.bodies.is_empty() {
+    for (d, &size) in (0..).zip(&inputs[0].dims) {
+        if !dims.contains(&d) {
+            shape.push(size);
+        }
+    }
+    if t.regions.is_empty() {
         for (i, init) in inits.iter().enumerate() {
             if init.rank() != 0 || !promotable(init.elem, inputs[i].elem) {
                 let expected = format_smolstr!("a scalar to reduce {} with", inputs[i]);
@@ -130,14 +141,14 @@ pub(super) fn reduce(t: &OpTypes) -> Result<Types, InferError> {
     } else {
         reducer(t, 0, "body", &inputs, &inits, &shape)?;
     }
-    let elems = accumulators(t, 0, &inputs);
-    let mut types = Types::new();
-    elems.into_iter().for_each(|elem| types.push(t.tensor_type(shape.clone(), elem)));
-    Ok(types)
+    match inputs[..] {
+        [x] => Ok(t.result(&shape, accumulator(t, 0, 0, x)).into()),
+        _ => Ok(inputs.iter().enumerate().map(|(i, x)| t.result(&shape, accumulator(t, 0, i, x))).collect()),
+    }
 }
 
 /// `map`: a scalar body applied to each element.
-pub(super) fn map(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn map(t: &OpTypes) -> Inferred {
     t.at_least(1)?;
     let inputs = t.tensors(0, "inputs")?;
     let dims = t.ints("dimensions")?;
@@ -151,35 +162,35 @@ pub(super) fn map(t: &OpTypes) -> Result<Types, InferError> {
         let detail = format!("must list all {} dimensions in order, but is {}", inputs[0].rank(), list(&dims));
         return Err(t.bad_attr("dimensions", detail));
     }
-    let body = t.body(0, "computation")?;
-    if body.args.len() != inputs.len() {
-        let detail = format!("takes {} arguments, but there are {} inputs", body.args.len(), inputs.len());
+    let args = t.args(0, "computation")?;
+    if args.len() != inputs.len() {
+        let detail = format!("takes {} arguments, but there are {} inputs", args.len(), inputs.len());
         return Err(t.bad_body("computation", detail));
     }
-    for (i, (arg, x)) in body.args.iter().zip(&inputs).enumerate() {
+    for (i, (arg, x)) in args.iter().zip(&inputs).enumerate() {
         if arg.rank() != Some(0) || arg.elem() != Some(x.elem) {
             let detail = format!("takes {arg} as argument {i}, but must take a scalar of input {i}, {x}");
             return Err(t.bad_body("computation", detail));
         }
     }
-    match t.returns(0, "computation")? {
-        [Type::Tensor(r)] if r.rank() == 0 => {
+    let returns = t.returns(0, "computation")?;
+    match returns.only() {
+        Some(Type::Tensor(r)) if r.rank() == 0 => {
             let dims = inputs.iter().fold(inputs[0].dims.clone(), |mut dims, x| {
                 dims.iter_mut().zip(&x.dims).filter(|(d, _)| **d == DYNAMIC).for_each(|(d, &s)| *d = s);
                 dims
             });
-            Ok(smallvec![Type::tensor(dims, r.elem)])
+            Ok(t.result(&dims, r.elem).into())
         }
-        other => {
-            let detail =
-                format!("must return one scalar tensor, but returns {}", super::type_list(other.iter().copied()));
+        _ => {
+            let detail = format!("must return one scalar tensor, but returns {}", super::type_list(returns.iter()));
             Err(t.bad_body("computation", detail))
         }
     }
 }
 
 /// `sort`: inputs in, the same types out, permuted by the comparator.
-pub(super) fn sort(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn sort(t: &OpTypes) -> Inferred {
     t.at_least(1)?;
     let inputs = t.tensors(0, "inputs")?;
     let rank = inputs[0].rank() as i64;
@@ -195,12 +206,12 @@ pub(super) fn sort(t: &OpTypes) -> Result<Types, InferError> {
             t.bad_attr("dimension", format!("is {d}, but must be from {} to {} for {}", -rank, rank - 1, inputs[0]))
         );
     }
-    let body = t.body(0, "comparator")?;
-    if body.args.len() != 2 * inputs.len() {
-        let detail = format!("takes {} arguments, but must take two per input, {}", body.args.len(), 2 * inputs.len());
+    let args = t.args(0, "comparator")?;
+    if args.len() != 2 * inputs.len() {
+        let detail = format!("takes {} arguments, but must take two per input, {}", args.len(), 2 * inputs.len());
         return Err(t.bad_body("comparator", detail));
     }
-    for (i, arg) in body.args.iter().enumerate() {
+    for (i, arg) in args.iter().enumerate() {
         let x = inputs[i / 2];
         if arg.rank() != Some(0) || arg.elem() != Some(x.elem) {
             let detail = format!("takes {arg} as argument {i}, but must take a scalar of input {}, {x}", i / 2);
@@ -208,15 +219,16 @@ pub(super) fn sort(t: &OpTypes) -> Result<Types, InferError> {
         }
     }
     predicate(t, 0, "comparator")?;
-    Ok(t.operands.iter().map(|&ty| ty.clone()).collect())
+    Ok(t.operands.same())
 }
 
 /// Checks that body `index` returns one `tensor<i1>`.
-pub(super) fn predicate(t: &OpTypes, index: usize, name: &'static str) -> Result<(), InferError> {
-    match t.returns(index, name)? {
-        [Type::Tensor(r)] if r.rank() == 0 && Elems::PRED.has(r.elem) => Ok(()),
-        other => {
-            let detail = format!("must return tensor<i1>, but returns {}", super::type_list(other.iter().copied()));
+pub(super) fn predicate(t: &OpTypes, index: usize, name: &'static str) -> Result<(), Wrong> {
+    let returns = t.returns(index, name)?;
+    match returns.only() {
+        Some(Type::Tensor(r)) if r.rank() == 0 && Elems::PRED.has(r.elem) => Ok(()),
+        _ => {
+            let detail = format!("must return tensor<i1>, but returns {}", super::type_list(returns.iter()));
             Err(t.bad_body(name, detail))
         }
     }

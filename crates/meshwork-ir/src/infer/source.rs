@@ -1,42 +1,39 @@
 //! Operations that make tensors out of nothing: constants, indices, device numbers, random bits.
 
-use smallvec::smallvec;
 use smol_str::format_smolstr;
 
 use super::check::{Elems, bounds, list, shapes_agree};
-use super::{InferError, OpTypes, Types};
+use super::{Inferred, OpTypes, Wrong};
 use crate::{Attr, DYNAMIC, ElementType, TensorType, Type};
 
 /// `constant`: the type of its value.
-pub(super) fn constant(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn constant(t: &OpTypes) -> Inferred {
     t.operand_count(0)?;
     match t.attrs.get("value") {
-        Some(Attr::Dense(d)) => Ok(smallvec![Type::Tensor(d.ty.clone())]),
+        Some(Attr::Dense(d)) => Ok(Type::Tensor(d.ty.clone()).into()),
         // Values kept as text (sparse ones) do not say their type.
-        Some(Attr::Opaque(_)) => Ok(smallvec![t.wanted(0)?.clone()]),
-        _ => Err(InferError::MissingAttr { op: t.op(), attr: "value", expected: "a dense constant" }),
+        Some(Attr::Opaque(_)) => Ok(t.declared(0)?.into()),
+        _ => Err(t.missing("value", "a dense constant")),
     }
 }
 
 /// `iota`: any shape with at least one dimension.
-pub(super) fn iota(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn iota(t: &OpTypes) -> Inferred {
     t.operand_count(0)?;
     let ty = t.wanted_tensor(0, Elems::NUMBER)?;
     if ty.rank() == 0 {
-        let (index, got) = (0, t.wanted(0)?.clone());
-        return Err(InferError::ResultType { op: t.op(), index, expected: "a tensor of rank 1 or more".into(), got });
+        return Err(t.bad_result(0, "a tensor of rank 1 or more"));
     }
     t.dim_attr("iota_dimension", ty.rank())?;
     static_result(t, 0)?;
-    Ok(smallvec![t.wanted(0)?.clone()])
+    Ok(t.declared(0)?.into())
 }
 
 /// Checks that result `index` has no dynamic extent, or one with a bound.
-pub(super) fn static_result(t: &OpTypes, index: usize) -> Result<(), InferError> {
-    let got = t.wanted(index)?;
-    match got.as_tensor() {
+pub(super) fn static_result(t: &OpTypes, index: usize) -> Result<(), Wrong> {
+    match t.wanted(index)?.as_tensor() {
         Some(ty) if ty.is_static() || is_single_bounded(ty) => Ok(()),
-        _ => Err(InferError::ResultType { op: t.op(), index, expected: "a static shape".into(), got: got.clone() }),
+        _ => Err(t.bad_result(index, "a static shape")),
     }
 }
 
@@ -49,13 +46,13 @@ fn is_single_bounded(ty: &TensorType) -> bool {
 }
 
 /// `partition_id`, `replica_id`.
-pub(super) fn device_number(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn device_number(t: &OpTypes) -> Inferred {
     t.operand_count(0)?;
-    Ok(smallvec![Type::tensor([], ElementType::UI32)])
+    Ok(t.result(&[], ElementType::UI32).into())
 }
 
 /// `rng`: the shape is an operand, so the result type has to be given unless that is a constant.
-pub(super) fn rng(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn rng(t: &OpTypes) -> Inferred {
     t.operand_count(3)?;
     let elems = Elems::PRED.or(Elems::INT_FLOAT);
     let a = t.scalar_of(0, "a", elems)?;
@@ -73,7 +70,7 @@ pub(super) fn rng(t: &OpTypes) -> Result<Types, InferError> {
         Some("NORMAL") => return Err(t.bad_operand(0, "a", "a scalar tensor of float for rng_distribution NORMAL")),
         _ => {
             let expected = "UNIFORM or NORMAL";
-            return Err(InferError::MissingAttr { op: t.op(), attr: "rng_distribution", expected });
+            return Err(t.missing("rng_distribution", expected));
         }
     }
     let rank = shape.dims[0];
@@ -81,19 +78,19 @@ pub(super) fn rng(t: &OpTypes) -> Result<Types, InferError> {
         return Err(t.bad_operand(2, "shape", "a shape of at most 65536 dimensions"));
     }
     let dims = t.constant(2).unwrap_or_else(|| vec![DYNAMIC; rank.max(0) as usize]);
-    match t.wanted.first().and_then(|w| w.as_tensor()) {
-        Some(w) if w.elem == a.elem && shapes_agree(&w.dims, &dims) => Ok(smallvec![t.wanted(0)?.clone()]),
-        _ => Ok(smallvec![Type::tensor(dims, a.elem)]),
+    match t.given(0).and_then(Type::as_tensor) {
+        Some(w) if w.elem == a.elem && shapes_agree(&w.dims, &dims) => Ok(t.declared(0)?.into()),
+        _ => Ok(t.result(&dims, a.elem).into()),
     }
 }
 
 /// `rng_bit_generator`: new state and bits, both of given type.
-pub(super) fn rng_bit_generator(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn rng_bit_generator(t: &OpTypes) -> Inferred {
     t.operand_count(1)?;
     let state = t.tensor_of(0, "initial_state", Elems::INT_FLOAT)?;
     if !matches!(t.attrs.get("rng_algorithm").and_then(Attr::as_enum), Some("DEFAULT" | "THREE_FRY" | "PHILOX")) {
         let expected = "DEFAULT, THREE_FRY or PHILOX";
-        return Err(InferError::MissingAttr { op: t.op(), attr: "rng_algorithm", expected });
+        return Err(t.missing("rng_algorithm", expected));
     }
     let bits = match t.wanted.len() {
         1 => 0,
@@ -107,7 +104,7 @@ pub(super) fn rng_bit_generator(t: &OpTypes) -> Result<Types, InferError> {
             let detail = format!("output_state has shape {}, but initial_state {}", list(&out.dims), list(&state.dims));
             return Err(t.mismatch(detail));
         }
-        return Ok(smallvec![t.wanted(0)?.clone(), t.wanted(1)?.clone()]);
+        return Ok([t.declared(0)?, t.declared(1)?].into_iter().collect());
     }
-    Ok(smallvec![t.operands[0].clone(), t.wanted(bits)?.clone()])
+    Ok([t.same(0), t.declared(bits)?].into_iter().collect())
 }

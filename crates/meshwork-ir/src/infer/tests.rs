@@ -7,7 +7,7 @@ use crate::attr::{ConvDims, DotDims, GatherDims};
 use crate::op::{
     BinaryOp, BodyOp, ChloOp, CollectiveOp, ContractOp, ControlOp, LinalgOp, MixedOp, MovementOp, SourceOp, UnaryOp,
 };
-use crate::{Attr, DYNAMIC, Dense};
+use crate::{Attr, DYNAMIC, Dense, OpSpec};
 
 fn ty(text: &str) -> Type {
     let at = text.find("complex").or_else(|| text.rfind('x').map(|i| i + 1)).unwrap_or(0);
@@ -17,14 +17,39 @@ fn ty(text: &str) -> Type {
     Type::tensor(dims, ElementType::from_text(elem).expect("an element type"))
 }
 
+/// A module with values of these types.
+fn values(types: impl IntoIterator<Item = Type>) -> (Module, Vec<ValueId>) {
+    let mut module = Module::new();
+    let ty = crate::FunctionType { inputs: types.into_iter().collect(), results: vec![] };
+    let func = module.add_func(crate::FuncSig { ty, ..Default::default() });
+    let block = module.body_of(func, 0).expect("a function has a body");
+    let values = module.block(block).args().to_vec();
+    (module, values)
+}
+
 /// The rule of `kind`, as text: result types, or the message.
 fn rule(kind: OpKind, operands: &[&str], attrs: &[(&str, Attr)], wanted: &[&str]) -> String {
-    let operands: Vec<Type> = operands.iter().map(|t| ty(t)).collect();
-    let operands: Vec<&Type> = operands.iter().collect();
-    let wanted: Vec<Type> = wanted.iter().map(|t| ty(t)).collect();
-    let wanted: Vec<&Type> = wanted.iter().collect();
-    let attrs: AttrDict = attrs.iter().map(|(n, a)| (*n, a.clone())).collect();
-    match infer(&OpTypes { wanted: &wanted, ..OpTypes::new(kind, &operands, &attrs) }) {
+    rule_with_bodies(kind, operands.iter().map(|t| ty(t)), attrs, wanted, &[])
+}
+
+/// The same for an operation whose bodies take and return values of these types.
+fn rule_with_bodies(
+    kind: OpKind,
+    operands: impl IntoIterator<Item = Type>,
+    attrs: &[(&str, Attr)],
+    wanted: &[&str],
+    bodies: &[(&[&Type], &[&Type])],
+) -> String {
+    let (mut module, operands) = values(operands);
+    let spec = OpSpec::new(kind).operands(operands).results(wanted.iter().map(|t| ty(t)));
+    let attrs = attrs.iter().map(|(n, a)| (*n, a.clone())).collect();
+    let op = module.create(OpSpec { attrs, ..spec });
+    for (args, returns) in bodies {
+        let body = module.add_body(op, args.iter().map(|&t| t.clone()));
+        let returned: Vec<ValueId> = returns.iter().map(|&t| module.add_block_arg(module.body(), t.clone())).collect();
+        module.push(body, OpSpec::new(ControlOp::HloReturn).operands(returned));
+    }
+    match infer_op(&module, op) {
         Ok(types) => type_list(&types),
         Err(e) => e.to_string(),
     }
@@ -287,14 +312,10 @@ fn collectives() {
 #[test]
 fn bodies() {
     let (f, i, x) = (ty("f32"), ty("i32"), ty("2x3xf32"));
-    let attrs: AttrDict = [("dimensions", list(&[1]))].into_iter().collect();
+    let attrs = [("dimensions", list(&[1]))];
     let reduce = |args: &[&Type], returns: &[&Type]| {
-        let body = [Body { args, returns: Some(returns) }];
-        let operands = [&x, &f];
-        match infer(&OpTypes { bodies: &body, ..OpTypes::new(OpKind::Body(BodyOp::Reduce), &operands, &attrs) }) {
-            Ok(types) => type_list(&types),
-            Err(e) => e.to_string(),
-        }
+        let operands = [x.clone(), f.clone()];
+        rule_with_bodies(OpKind::Body(BodyOp::Reduce), operands, &attrs, &[], &[(args, returns)])
     };
     assert_eq!(reduce(&[&f, &f], &[&f]), "(tensor<2xf32>)");
     assert_eq!(
@@ -306,12 +327,9 @@ fn bodies() {
         "'stablehlo.reduce' op body returns tensor<i32> as value 0, but its argument 0 is tensor<f32>"
     );
     let (cond, next) = (ty("i1"), ty("2x4xf32"));
-    let bodies = [Body { args: &[&x], returns: Some(&[&cond]) }, Body { args: &[&x], returns: Some(&[&next]) }];
-    let none = AttrDict::new();
-    let operands = [&x];
-    let e = infer(&OpTypes { bodies: &bodies, ..OpTypes::new(OpKind::Control(ControlOp::While), &operands, &none) });
+    let bodies: [(&[&Type], &[&Type]); 2] = [(&[&x], &[&cond]), (&[&x], &[&next])];
     assert_eq!(
-        e.expect_err("types differ").to_string(),
+        rule_with_bodies(OpKind::Control(ControlOp::While), [x.clone()], &[], &[], &bodies),
         "'stablehlo.while' op body returns (tensor<2x4xf32>), but the loop carries (tensor<2x3xf32>)"
     );
 }

@@ -2,13 +2,12 @@
 
 use std::borrow::Cow;
 
-use smallvec::smallvec;
 use smol_str::format_smolstr;
 
 use super::check::{dense_ints, list, shapes_agree};
-use super::reduce::{accumulators, inputs_and_inits, predicate, reducer};
-use super::{InferError, OpTypes, Types};
-use crate::{Attr, DYNAMIC, Dims, TensorType, Type};
+use super::reduce::{accumulator, inputs_and_inits, predicate, reducer};
+use super::{Inferred, OpTypes, Wrong};
+use crate::{Attr, DYNAMIC, Dims, TensorType};
 
 /// A window along each dimension.
 pub(super) struct Window<'a> {
@@ -27,7 +26,7 @@ impl<'a> Window<'a> {
         sizes: Cow<'a, [i64]>,
         dilations: Option<(&'static str, &'static str)>,
         padding: Option<Vec<(i64, i64)>>,
-    ) -> Result<Window<'a>, InferError> {
+    ) -> Result<Window<'a>, Wrong> {
         for (d, &size) in sizes.iter().enumerate() {
             if size != DYNAMIC && size < 1 {
                 return Err(t.bad_attr("window", format!("has size {size} in dimension {d}, but must be positive")));
@@ -48,7 +47,7 @@ impl<'a> Window<'a> {
     }
 
     /// How often the window fits along each dimension of `base`.
-    pub(super) fn result_dims(&self, t: &OpTypes, base: &[i64]) -> Result<Dims, InferError> {
+    pub(super) fn result_dims(&self, t: &OpTypes, base: &[i64]) -> Result<Dims, Wrong> {
         let at = |list: &Option<Cow<[i64]>>, d: usize| list.as_ref().map_or(1, |l| l[d]);
         base.iter()
             .enumerate()
@@ -74,7 +73,7 @@ fn dilated(size: i64, dilation: i64) -> Option<i64> {
 }
 
 /// An optional list of positive numbers, one per window dimension; empty counts as absent.
-fn positive<'a>(t: &OpTypes<'a>, attr: &'static str, rank: usize) -> Result<Option<Cow<'a, [i64]>>, InferError> {
+fn positive<'a>(t: &OpTypes<'a>, attr: &'static str, rank: usize) -> Result<Option<Cow<'a, [i64]>>, Wrong> {
     let Some(values) = t.ints_opt(attr)?.filter(|v| !v.is_empty()) else { return Ok(None) };
     if values.len() != rank {
         let detail = format!("has {} entries, but needs {rank}, one per window dimension", values.len());
@@ -87,7 +86,7 @@ fn positive<'a>(t: &OpTypes<'a>, attr: &'static str, rank: usize) -> Result<Opti
 }
 
 /// The `padding` attribute: pairs of low and high, from a constant of shape N x 2.
-pub(super) fn padding(t: &OpTypes) -> Result<Option<Vec<(i64, i64)>>, InferError> {
+pub(super) fn padding(t: &OpTypes) -> Result<Option<Vec<(i64, i64)>>, Wrong> {
     let Some(attr) = t.attrs.get("padding") else { return Ok(None) };
     let pairs = match attr {
         Attr::Dense(d) if d.ty.rank() == 2 && d.ty.dims[1] == 2 => dense_ints(d),
@@ -104,32 +103,30 @@ pub(super) fn padding(t: &OpTypes) -> Result<Option<Vec<(i64, i64)>>, InferError
 }
 
 /// `reduce_window`.
-pub(super) fn reduce_window(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn reduce_window(t: &OpTypes) -> Inferred {
     let (inputs, inits) = inputs_and_inits(t)?;
     let sizes = t.ints_of("window_dimensions", inputs[0].rank(), "input dimension")?;
     let window = Window::new(t, sizes.clone(), Some(("base_dilations", "window_dilations")), padding(t)?)?;
-    if !t.bodies.is_empty() {
+    if !t.regions.is_empty() {
         reducer(t, 0, "body", &inputs, &inits, &sizes)?;
     }
-    let elems = accumulators(t, 0, &inputs);
-    let types = inputs.iter().zip(elems).map(|(x, elem)| Ok(Type::tensor(window.result_dims(t, &x.dims)?, elem)));
-    types.collect()
+    let result =
+        |(i, x): (usize, &&TensorType)| Ok(t.result(&window.result_dims(t, &x.dims)?, accumulator(t, 0, i, x)));
+    inputs.iter().enumerate().map(result).collect()
 }
 
 /// `select_and_scatter`: `source` has one element per window of `operand`.
-pub(super) fn select_and_scatter(t: &OpTypes) -> Result<Types, InferError> {
+pub(super) fn select_and_scatter(t: &OpTypes) -> Inferred {
     t.operand_count(3)?;
     let x = t.tensor(0, "operand")?;
     let source = t.tensor(1, "source")?;
     let init = t.tensor(2, "init_value")?;
-    if !t.bodies.is_empty() {
-        let args = t.body(0, "select")?.args;
+    if !t.regions.is_empty() {
+        let args = t.args(0, "select")?;
         let near = |e: crate::ElementType| e == x.elem || e.is_float() && x.elem.is_float();
         if args.len() != 2 || args.iter().any(|a| a.rank() != Some(0) || !a.elem().is_some_and(near)) {
-            let detail = format!(
-                "must take two scalars of the operand, {x}, but takes {}",
-                super::type_list(args.iter().copied())
-            );
+            let detail =
+                format!("must take two scalars of the operand, {x}, but takes {}", super::type_list(args.iter()));
             return Err(t.bad_body("select", detail));
         }
         predicate(t, 0, "select")?;
@@ -151,6 +148,6 @@ pub(super) fn select_and_scatter(t: &OpTypes) -> Result<Types, InferError> {
         let expected = format_smolstr!("{}, one element per window", TensorType::new(windows, x.elem));
         return Err(t.bad_operand(1, "source", expected));
     }
-    let elem = accumulators(t, 1, &[x])[0];
-    Ok(smallvec![x.with_elem(elem).into()])
+    let elem = accumulator(t, 1, 0, x);
+    Ok(t.result_like(x, elem).into())
 }

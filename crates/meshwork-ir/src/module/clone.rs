@@ -1,5 +1,6 @@
 //! Deep copies of operations within one module.
 
+use super::context::TypeIds;
 use super::*;
 
 /// The value of the copy for each value of the original.
@@ -10,16 +11,10 @@ impl Module {
     /// and the map learns the results and block arguments of the copy.
     pub fn clone_op(&mut self, op: OpId, map: &mut ValueMap) -> OpId {
         let old = self.op(op).clone();
-        let spec = OpSpec {
-            kind: old.kind,
-            name: old.name.map_or_else(SmolStr::default, |n| *n),
-            operands: old.operands.iter().map(|v| *map.get(v).unwrap_or(v)).collect(),
-            result_types: old.results.iter().map(|&v| self.ty(v).clone()).collect(),
-            attrs: old.attrs,
-            loc: old.loc,
-            pos: old.pos,
-        };
-        let copy = self.create(spec);
+        let operands: Values = old.operands.iter().map(|v| *map.get(v).unwrap_or(v)).collect();
+        let types: TypeIds = old.results.iter().map(|&v| self.type_id(v)).collect();
+        let copy = self.add_op(old.kind, &operands, &types, old.attrs, (old.loc, old.pos));
+        self.ops[copy.index()].name = old.name;
         for (i, &result) in old.results.iter().enumerate() {
             map.insert(result, self.op(copy).results[i]);
         }
@@ -34,8 +29,8 @@ impl Module {
 
     fn clone_block_into(&mut self, block: BlockId, region: RegionId, map: &mut ValueMap) {
         let args = self.block(block).args.clone();
-        let types: Vec<Type> = args.iter().map(|&a| self.ty(a).clone()).collect();
-        let copy = self.add_block(region, types);
+        let types: TypeIds = args.iter().map(|&a| self.type_id(a)).collect();
+        let copy = self.add_block_typed(region, &types);
         self.blocks[copy.index()].arg_locs = self.block(block).arg_locs.clone();
         for (i, arg) in args.into_iter().enumerate() {
             map.insert(arg, self.block(copy).args[i]);

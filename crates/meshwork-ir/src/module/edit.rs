@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 
+use super::context::TypeIds;
 use super::*;
 use crate::hash::HashSet;
 use crate::op::ControlOp;
@@ -10,29 +11,40 @@ impl Module {
     /// Creates a detached operation; insert it with [`append`](Module::append) or
     /// [`insert_before`](Module::insert_before).
     pub fn create(&mut self, spec: OpSpec) -> OpId {
+        let types: TypeIds = spec.result_types.into_iter().map(|ty| self.context.intern(ty)).collect();
+        let op = self.add_op(spec.kind, &spec.operands, &types, spec.attrs, (spec.loc, spec.pos));
+        if spec.kind == OpKind::Unregistered {
+            self.ops[op.index()].name = Some(Box::new(spec.name));
+        }
+        op
+    }
+
+    /// Creates a detached operation of a registered kind.
+    pub(crate) fn add_op(
+        &mut self,
+        kind: OpKind,
+        operands: &[ValueId],
+        types: &[TypeId],
+        attrs: AttrDict,
+        (loc, pos): (Loc, TextPos),
+    ) -> OpId {
         let id = OpId::at(self.ops.len());
-        for (i, &v) in spec.operands.iter().enumerate() {
+        for (i, &v) in operands.iter().enumerate() {
             self.values[v.index()].uses.push(Use { op: id, operand: i as u32 });
         }
         let mut results = Values::new();
-        let mut types = spec.result_types;
-        if types.len() > 1 {
-            for ty in types {
-                results.push(self.new_value(ty, Def::Result(id, results.len() as u32)));
-            }
-        } else if let Some(ty) = types.pop() {
-            // Nearly always; cheaper than walking the list.
-            results.push(self.new_value(ty, Def::Result(id, 0)));
+        for (i, &ty) in types.iter().enumerate() {
+            results.push(self.new_value(ty, Def::Result(id, i as u32)));
         }
         self.ops.push(Op {
-            kind: spec.kind,
-            name: (spec.kind == OpKind::Unregistered).then(|| Box::new(spec.name)),
-            operands: spec.operands,
+            kind,
+            name: None,
+            operands: Values::from_slice(operands),
             results,
-            attrs: spec.attrs,
+            attrs,
             regions: SmallVec::new(),
-            loc: spec.loc,
-            pos: spec.pos,
+            loc,
+            pos,
             parent: None,
             prev: None,
             next: None,
@@ -50,8 +62,9 @@ impl Module {
     /// Adds results of these types to `op`, which has none.
     pub(crate) fn add_results(&mut self, op: OpId, types: impl IntoIterator<Item = Type>) {
         debug_assert!(self.op(op).results.is_empty(), "an op gets its results once");
-        let types = types.into_iter().enumerate();
-        self.ops[op.index()].results = types.map(|(i, ty)| self.new_value(ty, Def::Result(op, i as u32))).collect();
+        for ty in types {
+            self.add_result(op, ty);
+        }
     }
 
     /// Creates an operation at the end of `block`.
@@ -88,12 +101,18 @@ impl Module {
 
     /// Adds a result to `op`: for operations whose result types follow from their bodies.
     pub fn add_result(&mut self, op: OpId, ty: Type) -> ValueId {
+        let ty = self.context.intern(ty);
+        self.add_result_typed(op, ty)
+    }
+
+    /// Adds a result to `op`.
+    pub(crate) fn add_result_typed(&mut self, op: OpId, ty: TypeId) -> ValueId {
         let value = self.new_value(ty, Def::Result(op, self.op(op).results.len() as u32));
         self.ops[op.index()].results.push(value);
         value
     }
 
-    fn new_value(&mut self, ty: Type, def: Def) -> ValueId {
+    fn new_value(&mut self, ty: TypeId, def: Def) -> ValueId {
         let id = ValueId::at(self.values.len());
         self.values.push(Value { ty, def, uses: SmallVec::new() });
         id
@@ -109,6 +128,16 @@ impl Module {
 
     /// Adds a block with arguments of these types to `region`.
     pub fn add_block(&mut self, region: RegionId, arg_types: impl IntoIterator<Item = Type>) -> BlockId {
+        let id = self.add_empty_block(region);
+        let arg_types = arg_types.into_iter();
+        self.blocks[id.index()].args.reserve(arg_types.size_hint().0);
+        for ty in arg_types {
+            self.add_block_arg(id, ty);
+        }
+        id
+    }
+
+    fn add_empty_block(&mut self, region: RegionId) -> BlockId {
         let id = BlockId::at(self.blocks.len());
         self.blocks.push(Block {
             args: SmallVec::new(),
@@ -118,12 +147,16 @@ impl Module {
             arg_locs: vec![],
         });
         self.regions[region.index()].blocks.push(id);
-        let arg_types = arg_types.into_iter();
-        self.blocks[id.index()].args.reserve(arg_types.size_hint().0);
-        for ty in arg_types {
-            self.add_block_arg(id, ty);
-        }
         id
+    }
+
+    /// Adds a block with arguments of these types to `region`.
+    pub(crate) fn add_block_typed(&mut self, region: RegionId, arg_types: &[TypeId]) -> BlockId {
+        let block = self.add_empty_block(region);
+        for &ty in arg_types {
+            self.add_arg_typed(block, ty);
+        }
+        block
     }
 
     /// Adds a region with one block to `op`.
@@ -134,6 +167,11 @@ impl Module {
 
     /// Adds an argument to `block`.
     pub fn add_block_arg(&mut self, block: BlockId, ty: Type) -> ValueId {
+        let ty = self.context.intern(ty);
+        self.add_arg_typed(block, ty)
+    }
+
+    fn add_arg_typed(&mut self, block: BlockId, ty: TypeId) -> ValueId {
         let index = self.block(block).args.len() as u32;
         let value = self.new_value(ty, Def::Arg(block, index));
         self.blocks[block.index()].args.push(value);

@@ -1,8 +1,8 @@
 //! A program in memory: operations in blocks in regions, connected by values.
 //!
 //! Everything lives in four arenas of one [`Module`] and is named by small ids, so that passes can hold on to an
-//! operation while they change others. The tree is MLIR's: the module has a body block; a `func.func` is an
-//! operation with one region; a `stablehlo.while` has two.
+//! operation while they change others. Types are in a fifth one, each once. The tree is MLIR's: the module has a body
+//! block; a `func.func` is an operation with one region; a `stablehlo.while` has two.
 //!
 //! Invariants, held by the methods here and relied on everywhere:
 //! - an op is in at most one block; `prev`/`next` link the ops of a block in order;
@@ -30,6 +30,8 @@ pub use place::OpPlace;
 pub use walk::Walk;
 
 use self::context::Context;
+pub use self::context::TypeId;
+pub(crate) use self::context::TypeIds;
 use crate::attr::AttrDict;
 use crate::infer::Types;
 use crate::loc::{Loc, TextPos};
@@ -280,17 +282,12 @@ pub struct Use {
 /// A value: the result of an operation or the argument of a block.
 #[derive(Clone, Debug)]
 pub struct Value {
-    pub(crate) ty: Type,
+    pub(crate) ty: TypeId,
     pub(crate) def: Def,
     pub(crate) uses: SmallVec<[Use; 3]>,
 }
 
 impl Value {
-    /// Its type.
-    pub fn ty(&self) -> &Type {
-        &self.ty
-    }
-
     /// Where it comes from.
     pub fn def(&self) -> Def {
         self.def
@@ -411,6 +408,7 @@ impl Module {
     }
 
     /// The operation `id`.
+    #[inline]
     pub fn op(&self, id: OpId) -> &Op {
         &self.ops[id.index()]
     }
@@ -431,23 +429,25 @@ impl Module {
     }
 
     /// The value `id`.
+    #[inline]
     pub fn value(&self, id: ValueId) -> &Value {
         &self.values[id.index()]
     }
 
     /// The type of value `id`.
+    #[inline]
     pub fn ty(&self, id: ValueId) -> &Type {
-        &self.values[id.index()].ty
+        self.context.ty(self.type_id(id))
     }
 
     /// The types of all values ever created, erased ones too.
     pub fn value_types(&self) -> impl Iterator<Item = &Type> {
-        self.values.iter().map(|v| &v.ty)
+        self.values.iter().map(|v| self.context.ty(v.ty))
     }
 
     /// Changes the type of a value. The caller keeps the program well-typed.
     pub fn set_ty(&mut self, id: ValueId, ty: Type) {
-        self.values[id.index()].ty = ty;
+        self.values[id.index()].ty = self.context.intern(ty);
     }
 
     /// The operation that defines `id`; `None` for a block argument.

@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+use meshwork_mesh::{bare_identifier, unescape};
+
 use crate::{Diagnostic, TextPos};
 
 /// A place in a text.
@@ -42,11 +44,6 @@ impl IntLit {
             i64::try_from(self.magnitude).ok()
         }
     }
-}
-
-/// Bytes of keywords and of names after `@` and `#`.
-pub(crate) fn is_ident(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'.')
 }
 
 /// Bytes of names after `%` and `^`.
@@ -175,12 +172,8 @@ impl<'a> Lexer<'a> {
 
     /// The keyword that is next, not taken.
     pub fn peek_word(&mut self) -> Option<&'a str> {
-        let first = self.peek();
-        if !(first.is_ascii_alphabetic() || first == b'_') {
-            return None;
-        }
-        let len = self.bytes[self.pos..].iter().take_while(|&&b| is_ident(b)).count();
-        Some(&self.src[self.pos..self.pos + len])
+        self.skip();
+        bare_identifier(self.src.get(self.pos..)?)
     }
 
     /// Takes a keyword if one is next.
@@ -204,11 +197,9 @@ impl<'a> Lexer<'a> {
 
     /// The name directly at the offset, as after `#`, `!` or `@`: a letter or `_`, then letters, digits, `_$.`.
     pub fn name_here(&mut self) -> Option<&'a str> {
-        let first = self.byte(0);
-        if !(first.is_ascii_alphabetic() || first == b'_') {
-            return None;
-        }
-        self.eat_any_word()
+        let name = bare_identifier(self.src.get(self.pos..)?)?;
+        self.pos += name.len();
+        Some(name)
     }
 
     /// Takes `%name` or `^name` (given by its sigil) and returns it with the sigil.
@@ -402,20 +393,6 @@ impl<'a> Lexer<'a> {
             }
             self.pos += 1;
         }
-    }
-}
-
-/// The byte that an escape stands for, and the length of the escape after its backslash.
-fn unescape(rest: &[u8]) -> Option<(u8, usize)> {
-    match rest {
-        [b @ (b'"' | b'\\'), ..] => Some((*b, 1)),
-        [b'n', ..] => Some((b'\n', 1)),
-        [b't', ..] => Some((b'\t', 1)),
-        [high, low, ..] => {
-            let digit = |b: u8| (b as char).to_digit(16);
-            Some(((digit(*high)? * 16 + digit(*low)?) as u8, 2))
-        }
-        _ => None,
     }
 }
 

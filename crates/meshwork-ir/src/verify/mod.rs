@@ -23,7 +23,7 @@ mod tests;
 use meshwork_mesh::Mesh;
 
 use crate::hash::HashMap;
-use crate::infer::{InferError, infer_op, types_agree};
+use crate::infer::{InferError, ResultType, infer_results, types_agree};
 use crate::op::{CheckOp, ControlOp, SdyOp};
 use crate::{Attr, BlockId, Diagnostic, Module, OpId, OpKind, TextPos, Trait};
 
@@ -147,16 +147,19 @@ impl<'m> Context<'m> {
     fn types(&self, op: OpId) -> Check {
         let data = self.module.op(op);
         let fail = |e: InferError| Err(Diagnostic::at(data, e.to_string()));
-        let types = match infer_op(self.module, op) {
+        let types = match infer_results(self.module, op) {
             Ok(types) => types,
-            Err(e) => return fail(e),
+            Err(e) => return fail(*e),
         };
         let name = data.kind().name();
         if types.len() != data.results().len() {
             return fail(InferError::ResultCount { op: name, expected: types.len(), got: data.results().len() });
         }
         for (index, (ty, &result)) in types.iter().zip(data.results()).enumerate() {
-            let got = self.module.ty(result);
+            if matches!(ty, ResultType::Known(id) if *id == self.module.type_id(result)) {
+                continue;
+            }
+            let (ty, got) = (ty.ty(self.module), self.module.ty(result));
             if !types_agree(ty, got) {
                 let expected = smol_str::format_smolstr!("{ty}");
                 return fail(InferError::ResultType { op: name, index, expected, got: got.clone() });

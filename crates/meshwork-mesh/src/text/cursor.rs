@@ -180,7 +180,7 @@ impl<'a> Cursor<'a> {
                 Some(b'"') => break,
                 Some(b'\\') => {
                     let (byte, length) =
-                        escape(&source[at + 1..]).ok_or_else(|| fail("unknown escape in string literal"))?;
+                        unescape(&source[at + 1..]).ok_or_else(|| fail("unknown escape in string literal"))?;
                     bytes.push(byte);
                     at += 1 + length;
                 }
@@ -251,15 +251,24 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The keyword that a text starts with.
-pub(super) fn bare_identifier(text: &str) -> Option<&str> {
-    let starts = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    let inside = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '.');
-    starts.then(|| &text[..text.find(|c| !inside(c)).unwrap_or(text.len())])
+/// The identifier that a text starts with.
+pub fn bare_identifier(text: &str) -> Option<&str> {
+    /// What may stand in an identifier.
+    const INSIDE: [bool; 256] = {
+        let mut inside = [false; 256];
+        let mut b = 0;
+        while b < 256 {
+            inside[b] = (b as u8).is_ascii_alphanumeric() || matches!(b as u8, b'_' | b'$' | b'.');
+            b += 1;
+        }
+        inside
+    };
+    text.bytes().next().filter(|&b| b.is_ascii_alphabetic() || b == b'_')?;
+    Some(&text[..text.bytes().position(|b| !INSIDE[usize::from(b)]).unwrap_or(text.len())])
 }
 
-/// The byte that an escape encodes, and the length of the escape after its backslash.
-fn escape(rest: &[u8]) -> Option<(u8, usize)> {
+/// The byte that the escape after a backslash encodes, and the length of the escape.
+pub fn unescape(rest: &[u8]) -> Option<(u8, usize)> {
     match rest {
         [mark @ (b'"' | b'\\'), ..] => Some((*mark, 1)),
         [b'n', ..] => Some((b'\n', 1)),

@@ -15,8 +15,8 @@ mod cursor;
 mod grammar;
 mod print;
 
-pub use cursor::{Cursor, ParseError};
-pub use print::{AxisList, Quoted, SymbolName};
+pub use cursor::{Cursor, ParseError, bare_identifier, unescape};
+pub use print::{AxisList, Quoted, SymbolName, write_escaped};
 
 use crate::axis::AxisRef;
 use crate::mesh::Mesh;

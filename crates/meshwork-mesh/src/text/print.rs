@@ -12,22 +12,23 @@ pub struct Quoted<'a>(pub &'a str);
 
 impl Quoted<'_> {
     fn write(&self, out: &mut impl Write) -> Result {
-        let plain = |byte: u8| matches!(byte, b' '..=b'~') && byte != b'\\' && byte != b'"';
         out.write_char('"')?;
-        if self.0.bytes().all(plain) {
-            out.write_str(self.0)?;
-            return out.write_char('"');
-        }
-        for byte in self.0.bytes() {
-            match byte {
-                b'\\' => out.write_str("\\\\")?,
-                b'"' => out.write_str("\\22")?,
-                b' '..=b'~' => out.write_char(byte as char)?,
-                _ => write!(out, "\\{byte:02X}")?,
-            }
-        }
+        write_escaped(out, self.0)?;
         out.write_char('"')
     }
+}
+
+/// Writes what stands between the quotes of a string: what is not printable ASCII as `\` and two hexadecimal digits.
+pub fn write_escaped(out: &mut impl Write, text: &str) -> Result {
+    let plain = |byte: u8| matches!(byte, b' '..=b'~') && byte != b'\\' && byte != b'"';
+    if text.bytes().all(plain) {
+        return out.write_str(text);
+    }
+    text.bytes().try_for_each(|byte| match byte {
+        b'\\' => out.write_str("\\\\"),
+        _ if plain(byte) => out.write_char(byte as char),
+        _ => write!(out, "\\{byte:02X}"),
+    })
 }
 
 impl Display for Quoted<'_> {

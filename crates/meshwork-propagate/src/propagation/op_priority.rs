@@ -46,10 +46,8 @@ fn simple_op(module: &Module, op: OpId, kind: OpKind, round: u8) -> Direction {
     };
     // An operand with several uses may get another placement from another use.
     let shared = || {
-        module.op(op).operands().iter().any(|&v| {
-            let value = module.value(v);
-            value.uses().len() != 1 && value.ty().rank() != Some(0)
-        })
+        let mut operands = module.op(op).operands().iter();
+        operands.any(|&v| module.value(v).uses().len() != 1 && module.ty(v).rank() != Some(0))
     };
     if way != Direction::None && round == 0 && shared() { Direction::None } else { way }
 }

@@ -31,6 +31,9 @@ impl<A, F: Function<A>> Jit<F, A> {
 
     /// The numbers of the arrays of donated arguments.
     pub(super) fn donated_of(&self, leaves: &[NamedArray]) -> Result<Vec<usize>> {
+        if matches!(&self.donated, Donated::Arguments(numbers) | Donated::Members(numbers) if numbers.is_empty()) {
+            return Ok(vec![]);
+        }
         // The number of the argument or member that an array is part of.
         let number = |path: &str| match &self.donated {
             Donated::Arguments(_) => member(path).0,
@@ -192,9 +195,9 @@ struct Slots<'m> {
 impl Slots<'_> {
     /// The attributes of an array that `rule` places, if it does.
     fn by_rule(&mut self, kind: &str, path: &str, rule: &Rule, leaf: &Leaf<'_>) -> Result<Option<Attr>> {
-        let Some(spec) = rule.spec(leaf, self.mesh)? else { return Ok(None) };
+        let Some(spec) = rule.placement(leaf, self.mesh)? else { return Ok(None) };
         let rank = leaf.shape.len();
-        if let Some((_, _, slot)) = self.placed.iter().find(|(p, r, _)| *r == rank && *p == spec) {
+        if let Some((_, _, slot)) = self.placed.iter().find(|(p, r, _)| *r == rank && *p == *spec) {
             return Ok(Some(slot.clone()));
         }
         let sharding = spec.sharding(MESH.into(), self.mesh, rank).map_err(|error| {
@@ -203,7 +206,7 @@ impl Slots<'_> {
             Error::Sharding { what, error: error.into() }
         })?;
         let slot = slot(sharding);
-        self.placed.push((spec, rank, slot.clone()));
+        self.placed.push((spec.into_owned(), rank, slot.clone()));
         Ok(Some(slot))
     }
 }

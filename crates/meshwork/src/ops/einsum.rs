@@ -1,4 +1,4 @@
-//! Einstein sums: a formula and types become a plan, and a plan becomes operations.
+//! Einstein sums: products over common letters, sums over letters that go, and a transpose.
 
 use std::borrow::Cow;
 
@@ -18,56 +18,45 @@ use crate::trace::compose::{Composer, compose_list};
 /// the letters that appear once, in alphabetical order. Factors are multiplied from left to right.
 #[track_caller]
 pub fn einsum(formula: &str, factors: &[&Tensor]) -> Tensor {
-    let plan = match Plan::new(formula, factors) {
-        Ok(plan) => plan,
+    let text = if formula.bytes().any(|c| c.is_ascii_whitespace()) {
+        Cow::Owned(formula.bytes().filter(|c| !c.is_ascii_whitespace()).collect())
+    } else {
+        Cow::Borrowed(formula.as_bytes())
+    };
+    let sum = match Sum::new(formula, &text, factors) {
+        Ok(sum) => sum,
         Err(message) => fail("einsum", message),
     };
     for pair in factors.windows(2) {
         same_dtype("einsum", pair[0], pair[1]);
     }
-    if plan.has_sums() {
+    if sum.has_sums {
         // All factors are of one type.
         Combine::Sum.check("einsum", factors[0]);
     }
-    compose_list("einsum", factors, |s, values| plan.run(s, values))
+    compose_list("einsum", factors, |s, values| sum.run(s, values))
 }
 
-/// The operations of an Einstein sum.
-#[derive(Debug, PartialEq)]
-struct Plan {
-    /// How each factor but the first joins the product of those before it.
-    pairs: SmallVec<[Pair; 1]>,
-    /// What is summed over at the end.
-    sum: Dims,
-    /// The order of the dimensions that are left, if it is another.
-    order: Option<Dims>,
+/// A formula that fits its factors.
+struct Sum<'f> {
+    /// The letters of each factor.
+    terms: SmallVec<[&'f [u8]; 4]>,
+    result: Labels,
+    /// Whether a letter of one term alone goes.
+    has_sums: bool,
 }
 
-/// The product of two tensors.
-#[derive(Debug, Default, PartialEq)]
-struct Pair {
-    /// What is summed over before, in each of them.
-    sums: [Dims; 2],
-    batch: [Dims; 2],
-    over: [Dims; 2],
-}
-
-impl Plan {
-    fn new(formula: &str, factors: &[&Tensor]) -> Result<Plan, String> {
-        let text = if formula.contains(|c: char| c.is_ascii_whitespace()) {
-            Cow::Owned(formula.bytes().filter(|c| !c.is_ascii_whitespace()).collect())
-        } else {
-            Cow::Borrowed(formula.as_bytes())
-        };
+impl<'f> Sum<'f> {
+    fn new(formula: &str, text: &'f [u8], factors: &[&Tensor]) -> Result<Sum<'f>, String> {
         let (left, right) = match text.windows(2).position(|pair| pair == b"->") {
             Some(at) => (&text[..at], Some(&text[at + 2..])),
-            None => (&text[..], None),
+            None => (text, None),
         };
         let terms: SmallVec<[&[u8]; 4]> = left.split(|&c| c == b',').collect();
         if terms.len() != factors.len() {
             return Err(format!("\"{formula}\" has {} terms for {} tensors", terms.len(), factors.len()));
         }
-        let known = check_terms(formula, &terms, factors)?;
+        let (known, shared) = check_terms(formula, &terms, factors)?;
         let result = match right {
             Some(right) => Labels::from_slice(right),
             None => {
@@ -86,39 +75,23 @@ impl Plan {
             }
             kept = kept.with(c);
         }
-        let mut product = Labels::from_slice(terms[0]);
-        let mut pairs = SmallVec::new();
-        for (i, term) in terms.iter().enumerate().skip(1) {
-            let needed = terms[i + 1..].iter().fold(kept, |set, term| set.or(Letters::of(term)));
-            let (pair, labels) = contract(product, Labels::from_slice(term), needed);
-            pairs.push(pair);
-            product = labels;
-        }
-        let sum = sum_out(&mut product, kept);
-        let order = dims(result.iter().filter_map(|c| position(&product, *c)));
-        let order = (!order.iter().copied().eq(0..order.len() as i64)).then_some(order);
-        Ok(Plan { pairs, sum, order })
-    }
-
-    fn has_sums(&self) -> bool {
-        !self.sum.is_empty() || self.pairs.iter().any(|p| p.sums.iter().any(|dims| !dims.is_empty()))
+        Ok(Sum { terms, result, has_sums: known.0 & !shared.0 & !kept.0 != 0 })
     }
 
     /// Adds the operations. There is a value for each factor, and at least one factor.
     fn run(&self, s: &mut Composer<'_>, values: &[ValueId]) -> ValueId {
-        let sum =
-            |s: &mut Composer<'_>, x, dims: &Dims| if dims.is_empty() { x } else { s.reduce(Combine::Sum, x, dims) };
-        let mut product = values[0];
-        for (pair, &next) in self.pairs.iter().zip(&values[1..]) {
-            let (a, b) = (sum(s, product, &pair.sums[0]), sum(s, next, &pair.sums[1]));
-            let ([batch_a, batch_b], [over_a, over_b]) = (&pair.batch, &pair.over);
-            product = s.build(|builder| builder.dot_over(a, b, [batch_a, batch_b], [over_a, over_b]));
+        let kept = Letters::of(&self.result);
+        let (mut product, mut labels) = (values[0], Labels::from_slice(self.terms[0]));
+        for (i, (term, &value)) in self.terms.iter().zip(values).enumerate().skip(1) {
+            let needed = self.terms[i + 1..].iter().fold(kept, |set, term| set.or(Letters::of(term)));
+            product = contract(s, (product, &mut labels), (value, term), needed);
         }
-        product = sum(s, product, &self.sum);
-        match &self.order {
-            Some(order) => s.build(|b| b.transpose(product, order)),
-            None => product,
+        product = sum_out(s, product, &mut labels, kept);
+        if labels == self.result {
+            return product;
         }
+        let order = dims(self.result.iter().filter_map(|&c| position(&labels, c)));
+        s.build(|b| b.transpose(product, &order))
     }
 }
 
@@ -151,9 +124,10 @@ impl Letters {
     }
 }
 
-/// Checks that each term fits its tensor, and that each letter has one extent. Returns all letters.
-fn check_terms(formula: &str, terms: &[&[u8]], factors: &[&Tensor]) -> Result<Letters, String> {
-    let (mut known, mut extents) = (Letters::default(), [0; 64]);
+/// Checks that each term fits its tensor, and that each letter has one extent. Returns all letters, and those that
+/// several terms have.
+fn check_terms(formula: &str, terms: &[&[u8]], factors: &[&Tensor]) -> Result<(Letters, Letters), String> {
+    let (mut known, mut shared, mut extents) = (Letters::default(), Letters::default(), [0; 64]);
     for (term, x) in terms.iter().zip(factors) {
         let text = || String::from_utf8_lossy(term);
         if !term.iter().all(u8::is_ascii_alphabetic) {
@@ -176,34 +150,42 @@ fn check_terms(formula: &str, terms: &[&[u8]], factors: &[&Tensor]) -> Result<Le
             *extent = n;
             own = own.with(c);
         }
+        shared = shared.or(Letters(known.0 & own.0));
         known = known.or(own);
     }
-    Ok(known)
+    Ok((known, shared))
 }
 
-/// Takes out the letters that nothing needs, and returns their dimensions.
-fn sum_out(labels: &mut Labels, needed: Letters) -> Dims {
+/// `x` without the dimensions whose letters nothing needs.
+fn sum_out(s: &mut Composer<'_>, x: ValueId, labels: &mut Labels, needed: Letters) -> ValueId {
+    if labels.iter().all(|&c| needed.has(c)) {
+        return x;
+    }
     let gone = dims((0..labels.len()).filter(|&i| !needed.has(labels[i])).map(|i| i as i64));
     labels.retain(|c| needed.has(*c));
-    gone
+    s.reduce(Combine::Sum, x, &gone)
 }
 
-/// How two tensors are multiplied, and the letters of the product: common ones that are needed later, then the others of
-/// both.
-fn contract(mut a: Labels, mut b: Labels, needed: Letters) -> (Pair, Labels) {
-    let sums = [sum_out(&mut a, needed.or(Letters::of(&b))), sum_out(&mut b, needed.or(Letters::of(&a)))];
-    let (of_a, of_b) = (Letters::of(&a), Letters::of(&b));
-    let (mut pair, mut labels) = (Pair { sums, ..Pair::default() }, Labels::new());
-    for (i, &c) in a.iter().enumerate() {
-        let Some(j) = position(&b, c) else { continue };
-        let dims = if needed.has(c) { &mut pair.batch } else { &mut pair.over };
-        dims[0].push(i as i64);
-        dims[1].push(j);
+/// The product of two tensors. The letters of the first become those of the product: common ones that are needed later,
+/// then the others of both.
+fn contract(s: &mut Composer<'_>, a: (ValueId, &mut Labels), b: (ValueId, &[u8]), needed: Letters) -> ValueId {
+    let ((x, of_x), (y, mut of_y)) = (a, (b.0, Labels::from_slice(b.1)));
+    let x = sum_out(s, x, of_x, needed.or(Letters::of(&of_y)));
+    let y = sum_out(s, y, &mut of_y, needed.or(Letters::of(of_x)));
+    let (mut batch, mut over, mut labels) = (<[Dims; 2]>::default(), <[Dims; 2]>::default(), Labels::new());
+    for (i, &c) in of_x.iter().enumerate() {
+        let Some(j) = position(&of_y, c) else { continue };
+        let pair = if needed.has(c) { &mut batch } else { &mut over };
+        pair[0].push(i as i64);
+        pair[1].push(j);
         if needed.has(c) {
             labels.push(c);
         }
     }
-    labels.extend(a.into_iter().filter(|c| !of_b.has(*c)));
-    labels.extend(b.into_iter().filter(|c| !of_a.has(*c)));
-    (pair, labels)
+    let (in_x, in_y) = (Letters::of(of_x), Letters::of(&of_y));
+    of_x.iter().filter(|&&c| !in_y.has(c)).for_each(|&c| labels.push(c));
+    of_y.iter().filter(|&&c| !in_x.has(c)).for_each(|&c| labels.push(c));
+    *of_x = labels;
+    let ([batch_x, batch_y], [over_x, over_y]) = (&batch, &over);
+    s.build(|b| b.dot_over(x, y, [batch_x, batch_y], [over_x, over_y]))
 }

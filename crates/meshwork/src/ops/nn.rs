@@ -1,9 +1,7 @@
 //! The softmax family and activations.
 
-use std::sync::Arc;
-
 use meshwork_ir::op::{BinaryOp, UnaryOp};
-use meshwork_ir::{Dims, OpKind, TensorType, ValueId};
+use meshwork_ir::{Dims, OpKind, ValueId};
 
 use super::elementwise::{Class, select};
 use super::reduce::Combine;
@@ -13,37 +11,38 @@ use crate::tensor::dims;
 use crate::trace::compose::{Composer, compose};
 
 /// One dimension of a tensor, which is reduced and comes back.
-struct Along<'x> {
-    ty: &'x Arc<TensorType>,
+struct Along {
     /// It alone.
     over: [i64; 1],
     /// All but it.
     others: Dims,
+    extent: i64,
 }
 
-impl<'x> Along<'x> {
+impl Along {
     #[track_caller]
-    fn new(op: &str, x: &'x Tensor, class: Class, axis: i64) -> Along<'x> {
+    fn new(op: &str, x: &Tensor, class: Class, axis: i64) -> Along {
         class.check(op, x);
         let axis = x.axis(op, axis) as i64;
-        Along { ty: &x.ty, over: [axis], others: dims((0..x.rank() as i64).filter(|&d| d != axis)) }
+        let others = dims((0..x.rank() as i64).filter(|&d| d != axis));
+        Along { over: [axis], others, extent: x.shape()[axis as usize] }
     }
 
-    /// What was reduced, repeated along the dimension.
-    fn restore(&self, s: &mut Composer<'_>, reduced: ValueId) -> ValueId {
-        s.spread(reduced, self.ty, &self.others)
+    /// What was reduced, repeated along the dimension to the type of `like`.
+    fn restore(&self, s: &mut Composer<'_>, reduced: ValueId, like: ValueId) -> ValueId {
+        s.spread(reduced, like, &self.others)
     }
 
     /// `x` minus its maximum, of which gradients take no notice.
     fn below_max(&self, s: &mut Composer<'_>, x: ValueId) -> ValueId {
         let max = s.reduce(Combine::Max, x, &self.over);
         let max = s.stop_gradient(max);
-        let max = self.restore(s, max);
+        let max = self.restore(s, max, x);
         s.apply(OpKind::Binary(BinaryOp::Subtract), [x, max])
     }
 
     fn mean(&self, s: &mut Composer<'_>, x: ValueId) -> ValueId {
-        s.mean(x, &self.over, self.ty.dims[self.over[0] as usize])
+        s.mean(x, &self.over, self.extent)
     }
 }
 
@@ -56,7 +55,7 @@ impl Tensor {
             let x = along.below_max(s, x);
             let e = s.apply(OpKind::Unary(UnaryOp::Exponential), [x]);
             let sum = s.reduce(Combine::Sum, e, &along.over);
-            let sum = along.restore(s, sum);
+            let sum = along.restore(s, sum, e);
             s.apply(OpKind::Binary(BinaryOp::Divide), [e, sum])
         })
     }
@@ -70,7 +69,7 @@ impl Tensor {
             let e = s.apply(OpKind::Unary(UnaryOp::Exponential), [x]);
             let sum = s.reduce(Combine::Sum, e, &along.over);
             let sum = s.apply(OpKind::Unary(UnaryOp::Log), [sum]);
-            let sum = along.restore(s, sum);
+            let sum = along.restore(s, sum, x);
             s.apply(OpKind::Binary(BinaryOp::Subtract), [x, sum])
         })
     }
@@ -83,7 +82,7 @@ impl Tensor {
         // An all-infinite row has no finite maximum to subtract.
         let max = select(max.is_finite(), &max, 0.0);
         compose("logsumexp", [self, &max], |s, [x, max]| {
-            let wide = along.restore(s, max);
+            let wide = along.restore(s, max, x);
             let x = s.apply(OpKind::Binary(BinaryOp::Subtract), [x, wide]);
             let e = s.apply(OpKind::Unary(UnaryOp::Exponential), [x]);
             let sum = s.reduce(Combine::Sum, e, &along.over);
@@ -133,14 +132,14 @@ impl Tensor {
         let along = Along::new("layer_norm", self, Class::Float, -1);
         compose("layer_norm", [self], |s, [x]| {
             let mean = along.mean(s, x);
-            let mean = along.restore(s, mean);
+            let mean = along.restore(s, mean, x);
             let centered = s.apply(OpKind::Binary(BinaryOp::Subtract), [x, mean]);
             let squares = s.apply(OpKind::Binary(BinaryOp::Multiply), [centered, centered]);
             let variance = along.mean(s, squares);
             let epsilon = s.fill_like(Number::Float(epsilon), variance);
             let variance = s.apply(OpKind::Binary(BinaryOp::Add), [variance, epsilon]);
             let scale = s.apply(OpKind::Unary(UnaryOp::Rsqrt), [variance]);
-            let scale = along.restore(s, scale);
+            let scale = along.restore(s, scale, x);
             s.apply(OpKind::Binary(BinaryOp::Multiply), [centered, scale])
         })
     }

@@ -5,6 +5,7 @@ mod fsdp;
 mod list;
 mod path;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -97,7 +98,8 @@ pub struct ByName {
 
 impl ByName {
     fn of(&self, path: &str) -> &P {
-        let last = path.rsplit('/').next().unwrap_or(path);
+        let start = path.bytes().rposition(|b| b == b'/').map_or(0, |at| at + 1);
+        let last = &path[start..];
         self.names.iter().find(|(name, _)| name == last).map_or(&self.others, |(_, spec)| spec)
     }
 
@@ -138,14 +140,24 @@ impl<'a> Leaf<'a> {
 impl Rule {
     /// The placement of an array on `mesh`; `None` leaves it to propagation.
     pub fn spec(&self, leaf: &Leaf<'_>, mesh: &Mesh) -> Result<Option<P>, RuleError> {
-        Ok(self.spec_of(leaf, mesh)?.map(|p| p.for_rank(leaf.shape.len())))
+        Ok(self.placement(leaf, mesh)?.map(Cow::into_owned))
     }
 
-    fn spec_of(&self, leaf: &Leaf<'_>, mesh: &Mesh) -> Result<Option<P>, RuleError> {
+    /// [`spec`](Rule::spec), borrowed where the rule holds it.
+    pub(crate) fn placement(&self, leaf: &Leaf<'_>, mesh: &Mesh) -> Result<Option<Cow<'_, P>>, RuleError> {
+        let held = match self {
+            Rule::All(p) => p,
+            Rule::Names(rule) => rule.of(leaf.path),
+            _ => return Ok(self.made(leaf, mesh)?.map(|p| Cow::Owned(p.for_rank(leaf.shape.len())))),
+        };
+        Ok(Some(if held.is_elided() { Cow::Owned(held.for_rank(leaf.shape.len())) } else { Cow::Borrowed(held) }))
+    }
+
+    /// The placement that a rule makes for an array.
+    fn made(&self, leaf: &Leaf<'_>, mesh: &Mesh) -> Result<Option<P>, RuleError> {
         match self {
             Rule::Free => Ok(None),
-            Rule::All(p) => Ok(Some(p.clone())),
-            Rule::Names(rule) => Ok(Some(rule.of(leaf.path).clone())),
+            Rule::All(_) | Rule::Names(_) => self.spec(leaf, mesh),
             Rule::Policy(f) => Ok(f(leaf.path, leaf.shape)),
             Rule::Custom(rule) => rule.place(leaf, mesh),
             Rule::Fsdp(rule) => rule.refine(&P::replicated(), leaf, mesh).map(Some),

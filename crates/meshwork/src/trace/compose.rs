@@ -103,18 +103,19 @@ impl Composer<'_> {
 
     /// The constant of this shape with all elements equal to `number`.
     pub(crate) fn fill(&mut self, number: Number, dims: &[i64], elem: ElementType) -> ValueId {
-        self.trace.constant(self.op, number, dims, elem)
+        let ty = self.trace.module.tensor_type_id(dims, elem);
+        self.trace.constant(self.op, number, ty)
     }
 
     /// The constant of the type of `x` with all elements equal to `number`.
     pub(crate) fn fill_like(&mut self, number: Number, x: ValueId) -> ValueId {
-        let ty = self.ty(x).clone();
-        self.fill(number, &ty.dims, ty.elem)
+        let ty = self.trace.module.type_id(x);
+        self.trace.constant(self.op, number, ty)
     }
 
-    /// `x` as the dimensions `map` of a tensor of type `ty`, which repeats it along the others.
-    pub(crate) fn spread(&mut self, x: ValueId, ty: &Arc<TensorType>, map: &[i64]) -> ValueId {
-        self.build(|b| b.broadcast_as(x, Type::Tensor(ty.clone()), map))
+    /// `x` as the dimensions `map` of a tensor of the type of `like`, which repeats it along the others.
+    pub(crate) fn spread(&mut self, x: ValueId, like: ValueId, map: &[i64]) -> ValueId {
+        self.build(|b| b.broadcast_like(x, like, map))
     }
 
     /// `x` repeated to `shape`, which it fits by NumPy's rules.
@@ -123,10 +124,8 @@ impl Composer<'_> {
         if own.dims[..] == *shape {
             return x;
         }
-        let (elem, rank) = (own.elem, own.dims.len());
-        let map = dims((shape.len() - rank) as i64..shape.len() as i64);
-        let ty = self.trace.module.tensor_type(shape, elem);
-        self.spread(x, &ty, &map)
+        let map = dims((shape.len() - own.dims.len()) as i64..shape.len() as i64);
+        self.build(|b| b.broadcast_in_dim(x, shape.iter().copied(), &map))
     }
 
     /// `x` reduced over `dims`, which are removed.

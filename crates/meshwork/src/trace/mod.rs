@@ -111,11 +111,7 @@ pub(crate) fn start<'t>(
     let mut module = Module::new();
     // Most programs have some operations for each argument.
     module.reserve_ops(8 * types.len() + 32);
-    let mut shared = |t: &Arc<TensorType>| match t.encoding {
-        None => module.tensor_type(&t.dims, t.elem),
-        Some(_) => t.clone(),
-    };
-    let inputs = types.map(|t| Type::Tensor(shared(t))).collect();
+    let inputs = types.map(|t| Type::Tensor(t.clone())).collect();
     let ty = FunctionType { inputs, results: vec![] };
     let func = module.add_func(FuncSig { name: "main".into(), ty, visibility: None });
     // `add_func` gives every function a block.
@@ -319,7 +315,11 @@ impl Trace {
 
     /// The type of a value that is a tensor.
     pub(crate) fn tensor_type(&self, op: &str, value: ValueId) -> &Arc<TensorType> {
-        match self.module.ty(value) {
+        self.as_tensor(op, self.module.ty(value))
+    }
+
+    fn as_tensor<'t>(&self, op: &str, ty: &'t Type) -> &'t Arc<TensorType> {
+        match ty {
             Type::Tensor(ty) => ty,
             ty => self.fail(op, format!("a value of type {ty} is not a tensor")),
         }
@@ -333,8 +333,7 @@ impl Trace {
     /// Builds operations with a [`Builder`] at the end of the innermost block.
     pub(crate) fn build<R>(&mut self, op: &str, build: impl FnOnce(&mut Builder<'_>) -> Result<R, BuildError>) -> R {
         let (loc, block) = (self.loc(), self.block());
-        let mut builder = Builder::at_end(&mut self.module, block);
-        builder.set_loc(loc);
+        let mut builder = Builder::at_end(&mut self.module, block).with_loc(loc);
         match build(&mut builder) {
             Ok(out) => out,
             Err(e) => self.fail(op, e.error.to_string()),

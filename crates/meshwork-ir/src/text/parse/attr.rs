@@ -1,5 +1,6 @@
 //! Attributes of MLIR itself: numbers, strings, arrays, dictionaries, symbols.
 
+use meshwork_mesh::bare_identifier;
 use smol_str::SmolStr;
 
 use super::super::lex::{IntLit, Number};
@@ -274,7 +275,7 @@ impl<'a> Parser<'a> {
                 b'\\' if in_string => i += 1,
                 b'"' => in_string = !in_string,
                 b'#' | b'!' if !in_string => {
-                    let len = bytes[i + 1..].iter().take_while(|&&b| super::super::lex::is_ident(b)).count();
+                    let len = bare_identifier(&text[i + 1..]).map_or(0, str::len);
                     let name = &text[i + 1..i + 1 + len];
                     if let Some((meaning, bytes)) = self.alias_text(sigil, name) {
                         self.charge_alias(bytes, at + i)?;

@@ -34,6 +34,7 @@ impl<'m> Printer<'m> {
         push_dims(&mut self.out, dims);
         self.tail_functional(op, &["dimensions"]);
         if compact.is_none() {
+            self.names.announce(self.module, region);
             self.newline();
             self.out.push_str(" reducer");
             for i in 0..inputs {
@@ -54,14 +55,14 @@ impl<'m> Printer<'m> {
     pub(super) fn while_loop(&mut self, op: &'m Op) -> Option<()> {
         let &[cond, body] = op.regions() else { return None };
         for region in [cond, body] {
-            let args = self.module.block(self.only_block(region)?).args().iter();
-            if !args.map(|&a| self.module.ty(a)).eq(op.operands().iter().map(|&v| self.module.ty(v))) {
+            if !self.same_types(self.module.block(self.only_block(region)?).args(), op.operands()) {
                 return None;
             }
         }
         if !self.same_types(op.operands(), op.results()) {
             return None;
         }
+        self.names.announce(self.module, body);
         let args = self.module.block(self.only_block(body)?).args();
         self.out.push('(');
         for (i, (&arg, &operand)) in args.iter().zip(op.operands()).enumerate() {
@@ -153,6 +154,7 @@ impl<'m> Printer<'m> {
     fn body_without_label(&mut self, op: &'m Op) -> Option<()> {
         let &[region] = op.regions() else { return None };
         let block = self.only_block(region)?;
+        self.names.announce(self.module, region);
         self.out.push_str(" (");
         self.block_args(block);
         self.out.push_str(") ");
@@ -190,7 +192,7 @@ pub(super) fn compact_reducer(module: &Module, op: &Op) -> Option<OpKind> {
     }
     let Type::Tensor(ty) = module.ty(lhs) else { return None };
     let scalar = ty.dims.is_empty() && ty.encoding.is_none() && module.ty(value).elem() == Some(ty.elem);
-    let typed = |v| module.ty(v) == module.ty(lhs);
+    let typed = |v| module.type_id(v) == module.type_id(lhs);
     (scalar && typed(rhs) && typed(result)).then_some(kind)
 }
 

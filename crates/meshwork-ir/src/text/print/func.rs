@@ -1,7 +1,7 @@
 //! Functions and nested modules.
 
 use super::attr::push_dict;
-use super::write::push_symbol;
+use super::write::{push_symbol, push_type};
 use super::{BlockLabel, Printer};
 use crate::verify::VISIBILITIES;
 use crate::{Attr, AttrDict, FunctionType, Op, Type, ValueId};
@@ -21,6 +21,7 @@ impl<'m> Printer<'m> {
         if entry.is_some() && !(args.len() == ty.inputs.len() && args.iter().zip(&ty.inputs).all(fits)) {
             return None;
         }
+        self.names.announce(self.module, region);
         self.out.push_str("func.func ");
         if let Some(visibility) = op.attr("sym_visibility") {
             self.out.push_str(visibility.as_str().filter(|v| VISIBILITIES.contains(v))?);
@@ -31,11 +32,15 @@ impl<'m> Printer<'m> {
         self.out.push('(');
         for (i, input) in ty.inputs.iter().enumerate() {
             self.out.push_str(if i > 0 { ", " } else { "" });
-            if let Some(&arg) = args.get(i) {
-                self.value(arg);
-                self.out.push_str(": ");
+            match args.get(i) {
+                Some(&arg) => {
+                    self.value(arg);
+                    self.out.push_str(": ");
+                    self.ty(arg);
+                }
+                None => push_type(&mut self.out, input),
             }
-            self.typed(input, slot_dict(arg_attrs, i)?);
+            self.slot(slot_dict(arg_attrs, i)?);
             if let Some(block) = entry {
                 self.arg_loc(block, i);
             }
@@ -63,7 +68,8 @@ impl<'m> Printer<'m> {
         self.out.push_str(if parentheses { " -> (" } else { " -> " });
         for (i, result) in ty.results.iter().enumerate() {
             self.out.push_str(if i > 0 { ", " } else { "" });
-            self.typed(result, slot_dict(attrs, i)?);
+            push_type(&mut self.out, result);
+            self.slot(slot_dict(attrs, i)?);
         }
         if parentheses {
             self.out.push(')');
@@ -71,9 +77,8 @@ impl<'m> Printer<'m> {
         Some(())
     }
 
-    /// A type, and a dictionary unless it is empty.
-    fn typed(&mut self, ty: &Type, dict: &AttrDict) {
-        self.types.push(&mut self.out, ty);
+    /// The attributes of an argument or result, unless there are none.
+    fn slot(&mut self, dict: &AttrDict) {
         if !dict.is_empty() {
             self.out.push(' ');
             push_dict(&mut self.out, dict);

@@ -8,7 +8,7 @@
 //! - `names.rs`: what each value is called.
 //! - `pretty.rs`: pretty forms, as the op table gives them.
 //! - `own.rs`, `func.rs`, `body.rs`: the syntaxes of single operations.
-//! - `attr.rs`, `dense.rs`, `float.rs`, `structs.rs`, `sdy.rs`, `loc.rs`, `types.rs`, `write.rs`: the parts.
+//! - `attr.rs`, `dense.rs`, `float.rs`, `structs.rs`, `sdy.rs`, `loc.rs`, `write.rs`: the parts.
 
 mod attr;
 mod body;
@@ -21,14 +21,12 @@ mod own;
 mod pretty;
 mod sdy;
 mod structs;
-mod types;
 mod write;
 
 use self::attr::{push_attr, push_named};
 use self::loc::push_loc;
 use self::names::Names;
-use self::types::TypeTexts;
-use self::write::{push_int, push_list, push_quoted};
+use self::write::{push_int, push_quoted, push_type};
 use crate::op::ControlOp;
 use crate::{Attr, BlockId, Loc, Module, Op, OpId, OpKind, RegionId, Type, ValueId};
 
@@ -41,6 +39,9 @@ pub struct PrintOptions {
     pub locations: bool,
 }
 
+/// About the length of a line.
+const LINE: usize = 128;
+
 /// The module as MLIR text, in the pretty form, without locations.
 pub fn print(module: &Module) -> String {
     print_with(module, &PrintOptions::default())
@@ -50,8 +51,7 @@ pub fn print(module: &Module) -> String {
 pub fn print_with(module: &Module, options: &PrintOptions) -> String {
     let names = Names::of_module(module, *options);
     let mut printer = Printer::new(module, names, *options);
-    // About the length of an operation with one operand.
-    printer.out.reserve(96 * module.op_slots());
+    printer.out.reserve(LINE * module.op_slots());
     printer.module();
     printer.out
 }
@@ -61,7 +61,7 @@ pub fn print_with(module: &Module, options: &PrintOptions) -> String {
 pub fn print_lines(module: &Module) -> (String, Vec<(OpId, u32)>) {
     let options = PrintOptions::default();
     let mut printer = Printer::new(module, Names::of_module(module, options), options);
-    printer.out.reserve(96 * module.op_slots());
+    printer.out.reserve(LINE * module.op_slots());
     printer.starts = Some(Vec::with_capacity(module.op_slots()));
     printer.module();
     let (mut line, mut counted) = (1, 0);
@@ -110,7 +110,8 @@ pub(super) fn attr_text(attr: &Attr) -> String {
 struct Printer<'m> {
     module: &'m Module,
     out: String,
-    types: TypeTexts,
+    /// The texts of the types that have been written, by number: a program has few types and many values.
+    types: Vec<String>,
     names: Names,
     options: PrintOptions,
     indent: usize,
@@ -122,7 +123,7 @@ struct Printer<'m> {
 
 impl<'m> Printer<'m> {
     fn new(module: &'m Module, names: Names, options: PrintOptions) -> Printer<'m> {
-        let (out, types) = (String::new(), TypeTexts::default());
+        let (out, types) = (String::new(), vec![String::new(); module.context.type_count()]);
         Printer { module, out, types, names, options, indent: 0, in_func: false, starts: None }
     }
 
@@ -184,12 +185,8 @@ impl<'m> Printer<'m> {
     }
 
     fn pad(&mut self) {
-        const SPACES: &str = "                                ";
-        let mut left = self.indent;
-        while left > 0 {
-            let some = left.min(SPACES.len());
-            self.out.push_str(&SPACES[..some]);
-            left -= some;
+        for _ in 0..self.indent / 2 {
+            self.out.push_str("  ");
         }
     }
 
@@ -260,7 +257,7 @@ impl<'m> Printer<'m> {
 
     /// A region between braces.
     fn region(&mut self, region: RegionId, label: BlockLabel) {
-        let outer = self.in_func;
+        let (outer, scope) = (self.in_func, self.names.enter(self.module, region));
         let region = self.module.region(region);
         self.in_func = self.module.op(region.parent()).kind() == OpKind::Control(ControlOp::Func);
         self.out.push_str("{\n");
@@ -287,6 +284,7 @@ impl<'m> Printer<'m> {
         }
         self.pad();
         self.out.push('}');
+        self.names.leave(scope);
         self.in_func = outer;
     }
 
@@ -317,21 +315,36 @@ impl<'m> Printer<'m> {
     }
 
     fn value(&mut self, value: ValueId) {
-        self.names.push(&mut self.out, value);
+        self.out.push_str(self.names.of(value));
     }
 
+    #[inline]
     fn operands(&mut self, values: &[ValueId]) {
-        let names = &self.names;
-        push_list(&mut self.out, values, |out, &v| names.push(out, v));
+        for (i, &value) in values.iter().enumerate() {
+            if i > 0 {
+                self.out.push_str(", ");
+            }
+            self.value(value);
+        }
     }
 
+    /// The type of a value.
     fn ty(&mut self, value: ValueId) {
-        self.types.push(&mut self.out, self.module.ty(value));
+        let id = self.module.type_id(value);
+        let text = &mut self.types[id.index()];
+        if text.is_empty() {
+            push_type(text, self.module.context.ty(id));
+        }
+        self.out.push_str(text);
     }
 
     fn types(&mut self, values: &[ValueId]) {
-        let (module, types) = (self.module, &mut self.types);
-        push_list(&mut self.out, values, |out, &v| types.push(out, module.ty(v)));
+        for (i, &value) in values.iter().enumerate() {
+            if i > 0 {
+                self.out.push_str(", ");
+            }
+            self.ty(value);
+        }
     }
 
     /// `(operand types) -> result types`.

@@ -1,93 +1,129 @@
 //! Names of values: `%0`, `%1#0`, `%arg2`, `%cst_0`, by MLIR's rules.
 //!
 //! All values of a region are numbered before those of the regions nested in it, which go on from there. Sibling
-//! regions do not see each other, so they reuse numbers. In the generic form no number is used twice in a module, and
-//! regions are visited last first.
-
-use smallvec::SmallVec;
+//! regions do not see each other, so they reuse numbers: a region is named when the printer enters it. In the generic
+//! form no number is used twice in a module, and regions are visited last first: there all are named beforehand.
 
 use super::PrintOptions;
 use super::write::{push_int, push_list};
 use crate::op::{ChloOp, ControlOp, LinalgOp, SourceOp};
 use crate::{BlockId, ElementType, Module, Op, OpId, OpKind, RegionId, ValueId};
 
-#[derive(Clone, Copy)]
-enum Name {
-    Unknown,
-    /// `%0`.
-    Number(u32),
-    /// `%0#1`: one of several results.
-    Grouped(u32, u32),
-    /// `%arg0`.
-    Arg(u32),
-    /// `%cst`.
-    Bare(&'static str),
-    /// `%cst_0`.
-    Numbered(&'static str, u32),
-}
+/// What operations call their results, and bodies their arguments.
+const BASES: [&str; 14] = [
+    "%c",
+    "%cst",
+    "%values",
+    "%indices",
+    "%output_state",
+    "%output",
+    "%grad_operand",
+    "%grad_scale",
+    "%grad_offset",
+    "%batch_mean",
+    "%batch_var",
+    "%iterArg",
+    "%input",
+    "%carry",
+];
+
+/// The name of a value that has none.
+const UNKNOWN: &str = "%<<UNKNOWN SSA VALUE>>";
 
 /// What is taken in a region and those around it.
-#[derive(Clone, Default)]
-struct Scope {
+#[derive(Clone, Copy, Default)]
+pub(super) struct Scope {
     values: u32,
     args: u32,
     /// Tells values with the same base name apart.
     conflicts: u32,
-    /// Base names in use.
-    taken: SmallVec<[&'static str; 4]>,
+    /// The base names in use, a bit each.
+    taken: u32,
 }
 
 /// The names of values.
 pub(super) struct Names {
-    names: Vec<Name>,
+    /// One name after the other.
+    text: String,
+    /// Where in `text` the name of each value starts and ends.
+    spans: Vec<(u32, u32)>,
     generic: bool,
     scope: Scope,
+    /// The region whose arguments are named already, and what is taken with them.
+    announced: Option<(RegionId, Scope)>,
 }
 
 impl Names {
-    /// Names for all values of a module.
+    /// Names for the values of a module outside regions; in the generic form for all.
     pub(super) fn of_module(module: &Module, options: PrintOptions) -> Names {
         let mut names = Names::empty(module, options);
         names.count_args(module, module.body());
         names.block(module, module.body());
-        names.below(module, regions_in(module, module.body()));
+        if options.generic {
+            let mut open: Vec<RegionId> = regions_in(module, module.body()).collect();
+            while let Some(region) = open.pop() {
+                names.region(module, region);
+                open.extend(module.region(region).blocks().iter().flat_map(|&block| regions_in(module, block)));
+            }
+        }
         names
     }
 
-    /// Names for all values of `op`'s outermost enclosing operation.
+    /// Names for what `op` sees: the values of the regions that it is in.
     pub(super) fn around(module: &Module, op: OpId) -> Names {
-        let mut top = op;
-        while let Some(parent) = module.parent_op(top) {
-            top = parent;
-        }
         let mut names = Names::empty(module, PrintOptions::default());
+        let (mut top, mut path) = (op, vec![]);
+        while let Some(region) = module.op(top).parent().and_then(|block| module.block(block).parent()) {
+            path.push(region);
+            top = module.region(region).parent();
+        }
         names.op(module, module.op(top));
-        names.below(module, module.op(top).regions().iter().copied());
+        path.iter().rev().for_each(|&region| names.region(module, region));
         names
     }
 
     fn empty(module: &Module, options: PrintOptions) -> Names {
-        Names { names: vec![Name::Unknown; module.value_slots()], generic: options.generic, scope: Scope::default() }
+        let spans = vec![(0, UNKNOWN.len() as u32); module.value_slots()];
+        let mut text = String::with_capacity(8 * module.value_slots() + UNKNOWN.len());
+        text.push_str(UNKNOWN);
+        Names { text, spans, generic: options.generic, scope: Scope::default(), announced: None }
     }
 
-    /// Names the values of regions and of all that are nested in them.
-    fn below(&mut self, module: &Module, regions: impl Iterator<Item = RegionId>) {
-        let mut open: Vec<(RegionId, Scope)> = regions.map(|r| (r, self.scope.clone())).collect();
-        while let Some((region, inherited)) = open.pop() {
-            if !self.generic {
-                self.scope = inherited;
-            }
-            let blocks = module.region(region).blocks();
-            for (i, &block) in blocks.iter().enumerate() {
-                if i == 0 {
-                    self.entry_args(module, region, block);
-                } else {
-                    module.block(block).args().iter().for_each(|&arg| self.count(arg));
+    /// Names the values of a region that is about to be printed. What it returns is given back by [`leave`](Names::leave).
+    pub(super) fn enter(&mut self, module: &Module, region: RegionId) -> Scope {
+        let outer = self.scope;
+        if !self.generic {
+            self.region(module, region);
+        }
+        outer
+    }
+
+    /// Names the arguments of a region that is about to be printed, for what stands before it.
+    pub(super) fn announce(&mut self, module: &Module, region: RegionId) {
+        if let (false, Some(&entry)) = (self.generic, module.region(region).blocks().first()) {
+            let outer = self.scope;
+            self.entry_args(module, region, entry);
+            self.announced = Some((region, self.scope));
+            self.scope = outer;
+        }
+    }
+
+    /// Ends a region.
+    pub(super) fn leave(&mut self, outer: Scope) {
+        self.scope = outer;
+    }
+
+    fn region(&mut self, module: &Module, region: RegionId) {
+        for (i, &block) in module.region(region).blocks().iter().enumerate() {
+            if i == 0 {
+                match self.announced.take() {
+                    Some((announced, scope)) if announced == region => self.scope = scope,
+                    _ => self.entry_args(module, region, block),
                 }
-                self.block(module, block);
+            } else {
+                module.block(block).args().iter().for_each(|&arg| self.count(arg));
             }
-            let nested = blocks.iter().flat_map(|&block| regions_in(module, block));
-            open.extend(nested.map(|r| (r, self.scope.clone())));
+            self.block(module, block);
         }
     }
 
@@ -109,7 +145,7 @@ impl Names {
 
     fn count_args(&mut self, module: &Module, block: BlockId) {
         for &arg in module.block(block).args() {
-            self.names[arg.index()] = Name::Arg(self.scope.args);
+            self.name(arg, "%arg", self.scope.args);
             self.scope.args += 1;
         }
     }
@@ -120,7 +156,8 @@ impl Names {
     }
 
     fn op(&mut self, module: &Module, op: &Op) {
-        if !self.generic && self.suggested(module, op) {
+        let suggests = matches!(op.kind(), OpKind::Source(_) | OpKind::Chlo(_) | OpKind::Linalg(_));
+        if suggests && !self.generic && self.suggested(module, op) {
             return;
         }
         match op.results() {
@@ -128,7 +165,8 @@ impl Names {
             &[only] => self.count(only),
             results => {
                 for (i, &result) in results.iter().enumerate() {
-                    self.names[result.index()] = Name::Grouped(self.scope.values, i as u32);
+                    self.name(result, "%", self.scope.values);
+                    self.append(result, "#", i as u32);
                 }
                 self.scope.values += 1;
             }
@@ -136,8 +174,21 @@ impl Names {
     }
 
     fn count(&mut self, value: ValueId) {
-        self.names[value.index()] = Name::Number(self.scope.values);
+        self.name(value, "%", self.scope.values);
         self.scope.values += 1;
+    }
+
+    /// Calls a value by a prefix and a number.
+    fn name(&mut self, value: ValueId, prefix: &str, number: u32) {
+        self.spans[value.index()].0 = self.text.len() as u32;
+        self.append(value, prefix, number);
+    }
+
+    /// Adds to the name that was given last.
+    fn append(&mut self, value: ValueId, prefix: &str, number: u32) {
+        self.text.push_str(prefix);
+        push_int(&mut self.text, number);
+        self.spans[value.index()].1 = self.text.len() as u32;
     }
 
     /// Gives the results the names that the operation suggests, if it does.
@@ -158,56 +209,42 @@ impl Names {
         true
     }
 
-    fn set(&mut self, value: ValueId, base: &'static str) {
-        self.names[value.index()] = if self.scope.taken.contains(&base) {
+    fn set(&mut self, value: ValueId, base: &str) {
+        // All that are given are in the list.
+        let bit = 1 << BASES.iter().position(|b| *b == base).unwrap_or_default();
+        let start = self.text.len() as u32;
+        self.text.push_str(base);
+        self.spans[value.index()] = (start, self.text.len() as u32);
+        if self.scope.taken & bit != 0 {
             // No two names share a conflict number on the way from the root, so the result is free.
+            self.append(value, "_", self.scope.conflicts);
             self.scope.conflicts += 1;
-            Name::Numbered(base, self.scope.conflicts - 1)
-        } else {
-            self.scope.taken.push(base);
-            Name::Bare(base)
-        };
+        }
+        self.scope.taken |= bit;
     }
 
-    /// Appends the name of `value`.
-    pub(super) fn push(&self, out: &mut String, value: ValueId) {
-        match self.names[value.index()] {
-            Name::Unknown => out.push_str("%<<UNKNOWN SSA VALUE>>"),
-            Name::Number(n) => {
-                out.push('%');
-                push_int(out, n);
-            }
-            Name::Grouped(n, result) => {
-                push_numbered(out, "%", n);
-                push_numbered(out, "#", result);
-            }
-            Name::Arg(n) => push_numbered(out, "%arg", n),
-            Name::Bare(base) => out.push_str(base),
-            Name::Numbered(base, n) => {
-                out.push_str(base);
-                push_numbered(out, "_", n);
-            }
-        }
+    /// The name of `value`.
+    pub(super) fn of(&self, value: ValueId) -> &str {
+        let (start, end) = self.spans[value.index()];
+        &self.text[start as usize..end as usize]
     }
 
     /// Appends what is left of the equals sign, and the sign, for an operation with results.
     pub(super) fn push_results(&self, out: &mut String, results: &[ValueId]) {
-        let Some(&first) = results.first() else { return };
-        if let Name::Grouped(n, _) = self.names[first.index()] {
-            push_numbered(out, "%", n);
-            push_numbered(out, ":", results.len() as u32);
-        } else {
-            push_list(out, results, |out, &result| self.push(out, result));
+        match results {
+            [] => return,
+            &[only] => out.push_str(self.of(only)),
+            &[first, ..] => match self.of(first).split_once('#') {
+                Some((group, _)) => {
+                    out.push_str(group);
+                    out.push(':');
+                    push_int(out, results.len() as u32);
+                }
+                None => push_list(out, results, |out, &result| out.push_str(self.of(result))),
+            },
         }
         out.push_str(" = ");
     }
-}
-
-/// Appends a prefix and a number.
-#[inline]
-fn push_numbered(out: &mut String, prefix: &str, number: u32) {
-    out.push_str(prefix);
-    push_int(out, number);
 }
 
 /// The regions of the operations of a block.

@@ -140,8 +140,7 @@ impl<'m> Printer<'m> {
     fn select(&mut self, op: &'m Op) -> Option<()> {
         self.operand_list(op, Count::Exactly(3))?;
         let &[result] = op.results() else { return None };
-        let ty = self.module.ty(result);
-        if op.operands()[1..].iter().all(|&v| self.module.ty(v) == ty) {
+        if self.all_of_type(&op.operands()[1..], result) {
             self.dict(op, &[]);
             self.out.push_str(" : ");
             self.types(&[op.operands()[0], result]);

@@ -20,10 +20,10 @@ impl<'m> Printer<'m> {
             Form::Own(Syntax::Module) => return self.nested_module(op),
             _ => {}
         }
-        let name = if info.name.is_empty() { op.name() } else { info.name };
-        self.out.push_str(match name.strip_prefix("func.") {
-            Some(short) if self.in_func => short,
-            _ => name,
+        self.out.push_str(match op.kind() {
+            OpKind::Control(_) if self.in_func => info.name.strip_prefix("func.").unwrap_or(info.name),
+            OpKind::Unregistered => op.name(),
+            _ => info.name,
         });
         match info.form {
             Form::Own(syntax) => return self.own(syntax, op),
@@ -58,7 +58,7 @@ impl<'m> Printer<'m> {
             }
             Form::Effect(count, keys) => {
                 let (first, rest) = op.operands().split_first()?;
-                if !op.results().is_empty() || rest.iter().any(|&v| self.module.ty(v) != self.module.ty(*first)) {
+                if !op.results().is_empty() || !self.all_of_type(rest, *first) {
                     return None;
                 }
                 self.operand_list(op, count)?;
@@ -115,6 +115,7 @@ impl<'m> Printer<'m> {
     // Parts that several forms share. Each writes the space that goes before it.
 
     /// The operands, as many as `count` says.
+    #[inline]
     pub(super) fn operand_list(&mut self, op: &Op, count: Count) -> Option<()> {
         if !count.fits(op.operands().len()) {
             return None;
@@ -125,6 +126,7 @@ impl<'m> Printer<'m> {
     }
 
     /// `key = value` pairs, `before` each key and `between` it and its value.
+    #[inline]
     pub(super) fn keys(&mut self, op: &'m Op, keys: &[Key], before: &str, between: &str) -> Option<()> {
         for key in keys {
             match op.attr(key.attr) {
@@ -132,9 +134,9 @@ impl<'m> Printer<'m> {
                 None if key.optional => continue,
                 None => return None,
                 Some(attr) => {
-                    for part in [before, key.word, between] {
-                        self.out.push_str(part);
-                    }
+                    self.out.push_str(before);
+                    self.out.push_str(key.word);
+                    self.out.push_str(between);
                     self.key_value(op, key.value, attr)?;
                 }
             }
@@ -176,10 +178,14 @@ impl<'m> Printer<'m> {
     }
 
     /// Other attributes than those of `keys` and `hidden`, without those that have their default value.
+    #[inline]
     fn dict_but(&mut self, op: &'m Op, keys: &[Key], hidden: &[&str]) {
-        if op.attrs.is_empty() {
-            return;
+        if !op.attrs.is_empty() {
+            self.other_attrs(op, keys, hidden);
         }
+    }
+
+    fn other_attrs(&mut self, op: &'m Op, keys: &[Key], hidden: &[&str]) {
         let spelled = |name: &str| keys.iter().any(|key| key.attr == name || key.spells_too(name));
         let shown = |(name, attr): &(&str, &Attr)| {
             !(hidden.contains(name) || spelled(name) || is_default(op.kind(), name, attr))
@@ -195,12 +201,12 @@ impl<'m> Printer<'m> {
     }
 
     /// ` {...} : type` if all operands have the type of the only result, else with a functional type.
+    #[inline]
     fn tail_same(&mut self, op: &'m Op, keys: &[Key]) -> Option<()> {
         let &[result] = op.results() else { return None };
         self.dict_but(op, keys, &[]);
         self.out.push_str(" : ");
-        let ty = self.module.ty(result);
-        if op.operands().iter().all(|&v| self.module.ty(v) == ty) {
+        if self.all_of_type(op.operands(), result) {
             self.ty(result);
         } else {
             self.functional_type(op);
@@ -220,7 +226,13 @@ impl<'m> Printer<'m> {
     }
 
     pub(super) fn same_types(&self, a: &[ValueId], b: &[ValueId]) -> bool {
-        a.iter().map(|&v| self.module.ty(v)).eq(b.iter().map(|&v| self.module.ty(v)))
+        a.iter().map(|&v| self.module.type_id(v)).eq(b.iter().map(|&v| self.module.type_id(v)))
+    }
+
+    /// Whether all these values have the type of `other`.
+    pub(super) fn all_of_type(&self, values: &[ValueId], other: ValueId) -> bool {
+        let ty = self.module.type_id(other);
+        values.iter().all(|&v| self.module.type_id(v) == ty)
     }
 }
 

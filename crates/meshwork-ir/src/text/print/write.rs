@@ -42,7 +42,7 @@ pub(super) fn push_dims(out: &mut String, dims: &[i64]) {
     out.push(']');
 }
 
-/// Appends `text` in double quotes; what is not printable ASCII as `\` and two hexadecimal digits.
+/// Appends `text` in double quotes.
 pub(super) fn push_quoted(out: &mut String, text: &str) {
     out.push('"');
     push_escaped(out, text);
@@ -51,28 +51,12 @@ pub(super) fn push_quoted(out: &mut String, text: &str) {
 
 /// Appends what stands between the quotes of a string.
 pub(super) fn push_escaped(out: &mut String, text: &str) {
-    let plain = |b: u8| (b' '..=b'~').contains(&b) && b != b'"' && b != b'\\';
-    let mut rest = text;
-    while let Some(stop) = rest.bytes().position(|b| !plain(b)) {
-        out.push_str(&rest[..stop]);
-        let Some(odd) = rest[stop..].chars().next() else { break };
-        let mut buffer = [0; 4];
-        for &b in odd.encode_utf8(&mut buffer).as_bytes() {
-            match b {
-                b'\\' => out.push_str("\\\\"),
-                _ => push_display(out, format_args!("\\{b:02X}")),
-            }
-        }
-        rest = &rest[stop + odd.len_utf8()..];
-    }
-    out.push_str(rest);
+    let _ = meshwork_mesh::write_escaped(out, text);
 }
 
 /// Appends a name, in quotes unless it is an identifier.
 pub(super) fn push_name(out: &mut String, name: &str) {
-    let bytes = name.as_bytes();
-    let bare = bytes.first().is_some_and(|b| b.is_ascii_alphabetic() || *b == b'_')
-        && bytes.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$' | b'.'));
+    let bare = meshwork_mesh::bare_identifier(name).is_some_and(|bare| bare.len() == name.len());
     if bare { out.push_str(name) } else { push_quoted(out, name) }
 }
 
