@@ -9,7 +9,7 @@ use meshwork_ir::Module;
 use meshwork_partition::{Contract, Machine};
 
 use crate::cut::Cut;
-use crate::judge::{Verdict, plan_of};
+use crate::judge::{Timed, Verdict, timed_plan_of};
 use crate::space::{Assignment, Choice, Results, Space, View, annotate};
 
 /// Nested programs recurse; only touched pages take memory.
@@ -188,24 +188,23 @@ impl<'a> Evaluator<'a> {
     fn judge(&self, assignment: &[Choice]) -> Result<Judged, String> {
         let of = |view: &View| {
             let module = annotate(view, self.space, assignment, Results::Annotated);
-            judge_module(&module, self.machine, self.limits)
+            self.run(&module)
         };
         match self.form {
-            Form::Whole(view) => of(view),
+            Form::Whole(view) => of(view).map(|(run, broken)| Judged { verdict: run.verdict, broken }),
             Form::Cut(cut) => {
-                let (few, more) = (of(&cut.few)?, of(&cut.more)?);
-                let verdict = cut.estimate(&few.verdict, &more.verdict);
-                Ok(Judged { verdict, broken: more.broken })
+                let ((few, _), (more, broken)) = (of(&cut.few)?, of(&cut.more)?);
+                Ok(Judged { verdict: cut.estimate(&few, &more), broken })
             }
         }
     }
-}
 
-/// Compiles and judges a program, and holds it to the contracts.
-pub fn judge_module(module: &Module, machine: &Machine, limits: &Limits) -> Result<Judged, String> {
-    let (verdict, plan) = plan_of(module, machine).map_err(|e| e.to_string())?;
-    let broken = limits.contracts.iter().filter(|contract| plan.check(contract).is_err()).count();
-    Ok(Judged { verdict, broken })
+    /// Compiles and judges a program, and says how many contracts it breaks.
+    fn run(&self, module: &Module) -> Result<(Timed, usize), String> {
+        let (run, plan) = timed_plan_of(module, self.machine).map_err(|e| e.to_string())?;
+        let broken = self.limits.contracts.iter().filter(|contract| plan.check(contract).is_err()).count();
+        Ok((run, broken))
+    }
 }
 
 fn threads() -> usize {

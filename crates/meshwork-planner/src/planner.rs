@@ -26,9 +26,9 @@ const SECONDS: f64 = 60.0;
 /// Meshes that are searched in full when the mesh is chosen.
 const MESHES: usize = 3;
 /// The parts of the time after which a search on a few blocks of the program hands over what it found, and ends.
-const ON_CUT: [f64; 2] = [0.08, 0.4];
+const ON_CUT: [f64; 3] = [0.07, 0.12, 0.3];
 /// What it found is judged on the whole program: this many assignments each time.
-const FROM_CUT: [usize; 2] = [4, 8];
+const FROM_CUT: [usize; 3] = [4, 4, 8];
 
 /// Searches for the shardings of a program.
 ///
@@ -299,7 +299,7 @@ impl<'a> Planner<'a> {
                 whole.judge_all(&given);
             }
             outcome.estimates = on_cut.evaluations;
-            given = whole.best(FROM_CUT[1]);
+            given = whole.best(FROM_CUT[2]);
             effort.seeds = Seeds::Given;
         }
         let searched = search(&mut whole, &problem.census, &given, &effort);
