@@ -93,7 +93,7 @@ fn side_by_side<R: Send>(first: impl FnOnce() -> R, second: impl FnOnce() -> R +
         work.map(|second| second())
     };
     std::thread::scope(|threads| {
-        let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(threads, &run);
+        let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(threads, run);
         let first = first();
         let second = match thread {
             Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),

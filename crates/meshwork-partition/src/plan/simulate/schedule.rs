@@ -1,8 +1,9 @@
 //! The schedule of a device: arithmetic one after the other, collectives beside it.
 //!
-//! A collective starts when its operands are there and the links of its axes are free. Arithmetic goes on in program order;
-//! where the next operation needs a collective that is still under way, later ones that do not are done first. What runs as one
-//! loop starts when everything that it reads is there. All rounds of a loop of the program are one block of time: what waits
+//! A collective starts when its operands are there and the links of its axes are free. What runs as one loop starts when everything that
+//! it reads is there. There are two schedules, of which the shorter counts. In one, everything starts in program order. In the
+//! other, what is there first does: where the next operation needs a collective that is still under way, later ones that do not are
+//! done first, and so are collectives of which later operations wait for less. All rounds of a loop of the program are one block of time: what waits
 //! or overlaps in one round does so in each.
 
 use std::cmp::Reverse;
@@ -41,7 +42,30 @@ pub(super) struct Times {
 /// are not counted start with their operation and take no time. `lost` has for each collective the share of arithmetic that is
 /// lost beside it; with all of it lost, nothing runs beside it.
 pub(super) fn schedule(ops: &mut [PlannedOp], leader: &[usize], plan: &Plan, lost: &[f64]) -> Times {
-    let mut run = Run::new(ops, leader, plan, lost);
+    let written = in_order(ops, leader, plan, lost, Order::Written);
+    if lost.iter().all(|&lost| lost >= 1.0) {
+        return written;
+    }
+    let starts: Vec<f64> = ops.iter().map(|op| op.start).collect();
+    let ready = in_order(ops, leader, plan, lost, Order::Ready);
+    if ready.end < written.end {
+        return ready;
+    }
+    ops.iter_mut().zip(starts).for_each(|(op, start)| op.start = start);
+    written
+}
+
+/// What starts first.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    /// What is first in the program.
+    Written,
+    /// What is there first.
+    Ready,
+}
+
+fn in_order(ops: &mut [PlannedOp], leader: &[usize], plan: &Plan, lost: &[f64], order: Order) -> Times {
+    let mut run = Run::new(ops, leader, plan, lost, order);
     run.block(None, 0.0);
     let last = (0..run.ops.len()).max_by(|&a, &b| run.ready[a].total_cmp(&run.ready[b]));
     run.times.end = last.map_or(0.0, |i| run.ready[i]);
@@ -75,6 +99,7 @@ struct Run<'a> {
     ops: &'a mut [PlannedOp],
     plan: &'a Plan,
     lost: &'a [f64],
+    order: Order,
     /// The operations that run together with each leader, in order.
     members: Vec<Vec<usize>>,
     /// The leaders in each loop or branch of the program, and at the end those outside of all.
@@ -93,11 +118,12 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(ops: &'a mut [PlannedOp], leader: &[usize], plan: &'a Plan, lost: &'a [f64]) -> Run<'a> {
+    fn new(ops: &'a mut [PlannedOp], leader: &[usize], plan: &'a Plan, lost: &'a [f64], order: Order) -> Run<'a> {
         let count = ops.len();
         let mut run = Run {
             plan,
             lost,
+            order,
             members: vec![vec![]; count],
             inside: vec![vec![]; count + 1],
             readers: vec![vec![]; count],
@@ -142,8 +168,10 @@ impl<'a> Run<'a> {
         let mut there: BinaryHeap<Reverse<usize>> = BinaryHeap::new();
         for &i in &inside {
             self.needs[i].0 = self.needs[i].0.max(start);
-            if self.waits[i] == 0 {
-                coming.push(Reverse(Moment(self.needs[i].0, i)));
+            match self.order {
+                _ if self.waits[i] > 0 => {}
+                Order::Written => there.push(Reverse(i)),
+                Order::Ready => coming.push(Reverse(Moment(self.needs[i].0, i))),
             }
         }
         loop {
@@ -152,6 +180,10 @@ impl<'a> Run<'a> {
                 _ => None,
             };
             let done = match next {
+                None if self.order == Order::Written => match there.pop() {
+                    Some(Reverse(i)) => i,
+                    None => break,
+                },
                 Some(i) if self.is_beside(i) => i,
                 Some(i) => {
                     there.push(Reverse(i));
@@ -188,8 +220,10 @@ impl<'a> Run<'a> {
                     self.needs[reader] = (self.ready[done], Some(done));
                 }
                 self.waits[reader] -= 1;
-                if self.waits[reader] == 0 {
-                    coming.push(Reverse(Moment(self.needs[reader].0, reader)));
+                match self.order {
+                    _ if self.waits[reader] > 0 => {}
+                    Order::Written => there.push(Reverse(reader)),
+                    Order::Ready => coming.push(Reverse(Moment(self.needs[reader].0, reader))),
                 }
             }
         }
