@@ -61,6 +61,31 @@ fn a_collective_is_hidden_by_arithmetic_that_does_not_need_it() {
     close(lossy.seconds - free.seconds, 0.25 * free.communication_seconds);
 }
 
+/// A large gather that is needed last could start at once; then the sum that everything waits for would come behind it.
+#[test]
+fn collectives_do_not_overtake_those_that_are_needed_first() {
+    let x = "tensor<512x512xf32>";
+    let source = format!(
+        r#"sdy.mesh @mesh = <["x"=4]>
+        func.func @main(%a: {x} {{sdy.sharding = #sdy.sharding<@mesh, [{{}}, {{"x"}}]>}},
+            %b: {x} {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{}}]>}}, %c: {x},
+            %d: tensor<4096x512xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{}}]>}}) -> tensor<4096x512xf32> {{
+          %sum = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : ({x}, {x}) -> {x}
+          %next = stablehlo.dot_general %sum, %c, contracting_dims = [1] x [0] : ({x}, {x}) -> {x}
+          %all = sdy.sharding_constraint %d <@mesh, [{{}}, {{}}]> : tensor<4096x512xf32>
+          %last = stablehlo.dot_general %all, %next, contracting_dims = [1] x [0]
+            : (tensor<4096x512xf32>, {x}) -> tensor<4096x512xf32>
+          return %last : tensor<4096x512xf32>
+        }}"#
+    );
+    let run = run(&source, "* 1 10\ndevice=1,1e6");
+    // The second of three products runs beside the gather.
+    let products: Vec<f64> =
+        run.ops.iter().filter(|op| op.collective.is_none() && op.seconds > 0.0).map(|op| op.seconds).collect();
+    assert_eq!(products.len(), 3);
+    close(run.seconds, run.compute_seconds + run.communication_seconds - products[1]);
+}
+
 #[test]
 fn time_adds_up_and_one_operation_runs_at_a_time() {
     for name in MACHINES {

@@ -213,6 +213,21 @@ mod tests {
         }
     }
 
+    /// Two blocks hide what is sent beside them, twenty do not.
+    #[test]
+    fn what_is_busy_for_longer_counts() {
+        let cut = cut(&problem(20).whole).expect("blocks");
+        let timed = |seconds, compute, during| Timed {
+            verdict: Verdict { seconds, compute, ..Verdict::default() },
+            lanes: vec![Held { axis: "x".into(), before: 1.0, during, after: 0.5 }],
+        };
+        let missing = cut.missing as f64;
+        let seconds = |few: Timed, more: Timed| cut.estimate(&few, &more).seconds;
+        assert_eq!(seconds(timed(4.0, 2.0, 1.0), timed(5.0, 2.5, 1.5)), 4.0 + missing);
+        assert_eq!(seconds(timed(4.0, 2.0, 1.0), timed(4.5, 3.0, 1.5)), f64::max(4.0 + 0.5 * missing, 2.0 + missing));
+        assert_eq!(seconds(timed(4.0, 2.0, 1.0), timed(4.5, 2.5, 3.0)), 1.0 + (1.0 + 2.0 * missing) + 0.5);
+    }
+
     /// Every weight changes by the size of all gradients: nothing can be left out.
     #[test]
     fn what_reads_all_blocks_is_not_cut() {
