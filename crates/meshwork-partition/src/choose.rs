@@ -6,13 +6,15 @@
 //! split dimension with their carries whole: see [`whole_loops`].
 
 use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
 
 use meshwork_ir::hash::HashSet;
-use meshwork_ir::{Attr, Module, Type};
-use meshwork_mesh::Sharding;
+use meshwork_ir::op::ControlOp;
+use meshwork_ir::{Attr, Module, OpId, Type, Walk};
+use meshwork_mesh::{AxisRef, Sharding};
 
 use crate::algorithm::{Algorithm, Use};
-use crate::compile::{CompileError, CompileOptions, Compiled, compile_imported, imported};
+use crate::compile::{CompileError, CompileOptions, Compiled, compile_imported, imported, place, split};
 use crate::{spread, whole_loops};
 
 /// Nested programs recurse; only touched pages take memory.
@@ -67,25 +69,62 @@ fn compile_either(
     deferred: &Deferred,
     options: &CompileOptions,
 ) -> Result<Compiled, CompileError> {
-    let as_written = || compile_imported(written, imported.clone(), options);
-    let data_first = || compile_imported(written, defer(imported, deferred), options);
-    // Side by side, so that a choice takes no longer than a single placement where there is a second processor.
-    let (first, second) = std::thread::scope(|threads| {
-        let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
-        match thread.spawn_scoped(threads, data_first) {
-            Ok(thread) => {
-                let first = as_written();
-                (first, thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            }
-            Err(_) => (as_written(), data_first()),
-        }
-    });
+    let (as_written, data_first) =
+        side_by_side(|| place(imported.clone(), options), || place(defer(imported, deferred), options));
+    let first = as_written?;
+    let Some(second) = data_first.and_then(Result::ok).filter(|second| !is_placed_alike(&first.module, &second.module))
+    else {
+        return split(written, first, options);
+    };
+    let (first, second) = side_by_side(|| split(written, first, options), || split(written, second, options));
     let first = first?;
     let seconds = |compiled: &Compiled| compiled.plan.seconds(&options.machine);
     Ok(match second {
-        Ok(second) if seconds(&second) < seconds(&first) => second,
+        Some(Ok(second)) if seconds(&second) < seconds(&first) => second,
         _ => first,
     })
+}
+
+/// Both, side by side, so that a choice takes no longer than a single placement where there is a second processor.
+fn side_by_side<R: Send>(first: impl FnOnce() -> R, second: impl FnOnce() -> R + Send) -> (R, Option<R>) {
+    let second = Mutex::new(Some(second));
+    let run = || {
+        let work = second.lock().unwrap_or_else(PoisonError::into_inner).take();
+        work.map(|second| second())
+    };
+    std::thread::scope(|threads| {
+        let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(threads, run);
+        let first = first();
+        let second = match thread {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Err(_) => run(),
+        };
+        (first, second)
+    })
+}
+
+/// Whether all values of two forms of one program have the same placements.
+fn is_placed_alike(a: &Module, b: &Module) -> bool {
+    let (ops, others) = (a.all_ops(Walk::PreOrder), b.all_ops(Walk::PreOrder));
+    let alike = |x: OpId, y: OpId| a.op(x).kind() == ControlOp::Func || a.op(x).attrs == b.op(y).attrs;
+    ops.len() == others.len()
+        && ops.iter().zip(&others).all(|(&x, &y)| a.op(x).kind() == b.op(y).kind() && alike(x, y))
+        && is_entered_alike(a, b)
+}
+
+/// Whether arguments and results have the same placements.
+fn is_entered_alike(a: &Module, b: &Module) -> bool {
+    let slots = |module: &Module| {
+        let func = module.entry()?;
+        let ty = module.func_type(func);
+        let axes = |attr: Option<&Attr>| -> Option<Vec<Vec<AxisRef>>> {
+            Some(attr.and_then(Attr::as_sharding)?.dims.iter().map(|dim| dim.axes.to_vec()).collect())
+        };
+        let arguments = (0..ty.inputs.len()).map(|i| axes(module.arg_attr(func, i, "sdy.sharding")));
+        let results = (0..ty.results.len()).map(|r| axes(module.res_attr(func, r, "sdy.sharding")));
+        Some(arguments.chain(results).collect::<Vec<_>>())
+    };
+    slots(a) == slots(b)
 }
 
 /// Arguments and results whose placements are propagated after all others.

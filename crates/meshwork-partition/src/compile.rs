@@ -239,26 +239,42 @@ pub(crate) fn cuts(module: &Module, mesh: &Mesh) -> Vec<i64> {
     axes.filter_map(|axis| strides(mesh, axis)).flat_map(|(low, high)| [low, high]).collect()
 }
 
+/// A program whose values have their placements.
+pub(crate) struct Spread {
+    /// The program.
+    pub(crate) module: Module,
+    warnings: Vec<Diagnostic>,
+    provenance: Option<Provenance>,
+}
+
 /// Places and splits `placed`, which was imported from the program as `written`.
 pub(crate) fn compile_imported(
     written: &Module,
-    mut placed: Module,
+    placed: Module,
     options: &CompileOptions,
 ) -> Result<Compiled, CompileError> {
+    split(written, place(placed, options)?, options)
+}
+
+/// Places `module`, which was imported.
+pub(crate) fn place(mut module: Module, options: &CompileOptions) -> Result<Spread, CompileError> {
     #[cfg(feature = "tracing")]
-    let span = tracing::info_span!("place").entered();
+    let _span = tracing::info_span!("place").entered();
     let (warnings, provenance) = match options.causes {
-        Causes::Operations => (place_imported(&mut placed).map_err(CompileError::Placement)?, None),
+        Causes::Operations => (place_imported(&mut module).map_err(CompileError::Placement)?, None),
         Causes::Annotations => {
-            let (warnings, provenance) = place_imported_traced(&mut placed).map_err(CompileError::Placement)?;
+            let (warnings, provenance) = place_imported_traced(&mut module).map_err(CompileError::Placement)?;
             (warnings, Some(provenance))
         }
     };
+    Ok(Spread { module, warnings, provenance })
+}
+
+/// Splits what was placed, of the program as `written`.
+pub(crate) fn split(written: &Module, placed: Spread, options: &CompileOptions) -> Result<Compiled, CompileError> {
     #[cfg(feature = "tracing")]
-    let _span = {
-        drop(span);
-        tracing::info_span!("split").entered()
-    };
+    let _span = tracing::info_span!("split").entered();
+    let Spread { module: mut placed, warnings, provenance } = placed;
     spread::forget_rules(&mut placed);
     prepare::prepare(&mut placed);
     let sources = provenance.as_ref().map(|provenance| Sources { written, provenance });

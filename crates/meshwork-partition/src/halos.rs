@@ -33,7 +33,9 @@ pub fn choose(
         _ => Exchange::Plain,
     };
     let (module, plan, halos) = build(first)?;
-    if first != Exchange::Counted {
+    let overlaps = weighed(overlapped) && halos.can_overlap > 0;
+    let widens = weighed(wide) && halos.can_widen > 0;
+    if first != Exchange::Counted || !(overlaps || widens) {
         return Ok((module, plan));
     }
     let mut best = (module, plan);
@@ -49,10 +51,10 @@ pub fn choose(
         }
         Ok(shorter.then_some(seconds))
     };
-    if weighed(overlapped) && halos.can_overlap > 0 {
+    if overlaps {
         try_on(Exchange::Beside, plain)?;
     }
-    if weighed(wide) && halos.can_widen > 0 {
+    if widens {
         let mut than = plain;
         for turns in TRIED {
             match try_on(Exchange::Every(turns), than)? {

@@ -289,8 +289,9 @@ fn a_simulated_run_waits_less() {
     assert_eq!(reasons(&without), [""; 0]);
     assert_eq!(fast.exposed_seconds(), 0.0);
     assert!(slow.exposed_seconds() > 50.0 * 200e-6, "{}", slow.exposed_seconds());
-    // Joining halos to whole blocks, which the plain loop does, takes time, too.
-    assert!(fast.seconds < slow.seconds - 0.9 * slow.exposed_seconds(), "{} {}", fast.seconds, slow.seconds);
+    // What is gained is the waiting that is hidden, and hardly more.
+    let gained = (slow.seconds - fast.seconds) / slow.exposed_seconds();
+    assert!(gained > 0.9 && gained < 1.01, "{} {}: {gained}", fast.seconds, slow.seconds);
     assert!(fast.communication_seconds > 0.9 * slow.communication_seconds, "as much is sent");
     assert_eq!(
         reasons(&with)[0],

@@ -1,7 +1,7 @@
 //! Simulated runs: what is hidden, what is waited for, what is fused, and that time follows the machine.
 
 use meshwork_ir::text;
-use meshwork_partition::plan::{MACHINES, Machine, Simulation, simulate};
+use meshwork_partition::plan::{MACHINES, Machine, Operand, Simulation, simulate};
 use meshwork_partition::{CompileOptions, Compiled, compile};
 
 fn compiled(source: &str) -> Compiled {
@@ -44,21 +44,50 @@ fn beside(independent_first: bool) -> String {
 #[test]
 fn a_collective_is_hidden_by_arithmetic_that_does_not_need_it() {
     let links = "* 1 10\ndevice=1,1e6";
-    let (hidden, shown) = (run(&beside(true), links), run(&beside(false), links));
-    assert!(hidden.communication_seconds > 0.0);
-    close(hidden.communication_seconds, shown.communication_seconds);
-    close(hidden.exposed_seconds(), 0.0);
-    close(hidden.seconds, hidden.compute_seconds);
+    // In whatever order the program asks for them, what needs nothing is done while the other waits.
+    for hidden in [true, false].map(|first| run(&beside(first), links)) {
+        assert!(hidden.communication_seconds > 0.0);
+        close(hidden.exposed_seconds(), 0.0);
+        close(hidden.seconds, hidden.compute_seconds);
+    }
+    // Where it needs the other's result, nothing is hidden.
+    let dependent = beside(true).replace("%o = stablehlo.dot_general %b, %b", "%o = stablehlo.dot_general %g, %g");
+    let shown = run(&dependent, links);
     close(shown.exposed_seconds(), shown.communication_seconds);
-    close(shown.seconds, hidden.seconds + shown.communication_seconds);
+    close(shown.seconds, shown.compute_seconds + shown.communication_seconds);
     // A part of the arithmetic is lost beside a collective.
     let levels = "device=1,1e6\nlevel=all,*,switch,1,10";
     let (free, lossy) = (run(&beside(true), levels), run(&beside(true), &format!("{levels},lost=0.25")));
     close(lossy.seconds - free.seconds, 0.25 * free.communication_seconds);
 }
 
+/// A large gather that is needed last could start at once; then the sum that everything waits for would come behind it.
 #[test]
-fn time_adds_up_and_operations_stay_in_order() {
+fn collectives_do_not_overtake_those_that_are_needed_first() {
+    let x = "tensor<512x512xf32>";
+    let source = format!(
+        r#"sdy.mesh @mesh = <["x"=4]>
+        func.func @main(%a: {x} {{sdy.sharding = #sdy.sharding<@mesh, [{{}}, {{"x"}}]>}},
+            %b: {x} {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{}}]>}}, %c: {x},
+            %d: tensor<4096x512xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{}}]>}}) -> tensor<4096x512xf32> {{
+          %sum = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : ({x}, {x}) -> {x}
+          %next = stablehlo.dot_general %sum, %c, contracting_dims = [1] x [0] : ({x}, {x}) -> {x}
+          %all = sdy.sharding_constraint %d <@mesh, [{{}}, {{}}]> : tensor<4096x512xf32>
+          %last = stablehlo.dot_general %all, %next, contracting_dims = [1] x [0]
+            : (tensor<4096x512xf32>, {x}) -> tensor<4096x512xf32>
+          return %last : tensor<4096x512xf32>
+        }}"#
+    );
+    let run = run(&source, "* 1 10\ndevice=1,1e6");
+    // The second of three products runs beside the gather.
+    let products: Vec<f64> =
+        run.ops.iter().filter(|op| op.collective.is_none() && op.seconds > 0.0).map(|op| op.seconds).collect();
+    assert_eq!(products.len(), 3);
+    close(run.seconds, run.compute_seconds + run.communication_seconds - products[1]);
+}
+
+#[test]
+fn time_adds_up_and_one_operation_runs_at_a_time() {
     for name in MACHINES {
         let machine = Machine::named(name).expect("its own name");
         for first in [true, false] {
@@ -66,8 +95,17 @@ fn time_adds_up_and_operations_stay_in_order() {
             assert!(run.seconds >= run.compute_seconds, "{name}");
             assert!(run.seconds <= run.compute_seconds + run.communication_seconds + 1e-12, "{name}");
             assert!(run.utilization > 0.0 && run.utilization <= 1.0, "{name}: {}", run.utilization);
-            let computing: Vec<f64> = run.ops.iter().filter(|o| o.collective.is_none()).map(|o| o.start).collect();
-            assert!(computing.is_sorted(), "{name}");
+            let mut computing: Vec<(f64, f64)> =
+                run.ops.iter().filter(|o| o.collective.is_none()).map(|o| (o.start, o.start + o.seconds)).collect();
+            computing.sort_by(|a, b| a.partial_cmp(b).expect("numbers"));
+            assert!(computing.windows(2).all(|pair| pair[0].1 <= pair[1].0 + 1e-12), "{name}: {computing:?}");
+            for op in &run.ops {
+                for operand in &op.operands {
+                    let Operand::Op(from) = operand else { continue };
+                    let from = &run.ops[*from];
+                    assert!(op.start >= from.start + from.seconds - 1e-12, "{name}");
+                }
+            }
         }
     }
 }

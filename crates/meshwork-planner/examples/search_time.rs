@@ -39,6 +39,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if let Some(memory) = rest.get(2) {
         planner = planner.memory(parse_bytes(memory)?);
     }
-    println!("{}", planner.search()?.text());
+    let found = planner.search()?;
+    for improvement in found.improvements() {
+        println!("after {:.1} s: {}", improvement.after, verdict_text(&improvement.verdict));
+    }
+    println!("{}", found.text());
     Ok(())
 }

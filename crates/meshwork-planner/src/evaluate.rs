@@ -3,20 +3,17 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use meshwork_ir::Module;
 use meshwork_partition::{Contract, Machine};
 
 use crate::cut::Cut;
-use crate::judge::{Verdict, plan_of};
+use crate::judge::{Timed, Verdict, timed_plan_of};
 use crate::space::{Assignment, Choice, Results, Space, View, annotate};
 
 /// Nested programs recurse; only touched pages take memory.
 const STACK_BYTES: usize = 1 << 30;
-/// Assignments that are evaluated before the clock is looked at again.
-const CHUNK: usize = 16;
-
 /// What a plan has to keep to.
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
@@ -96,7 +93,11 @@ pub struct Evaluator<'a> {
     pub improvements: Vec<Improvement>,
     /// When the search started.
     pub started: Instant,
+    /// Evaluations that have to be possible before the deadline when the search is over.
+    pub reserve: usize,
     began: Instant,
+    /// Seconds that evaluations took together.
+    spent: f64,
     seen: HashMap<Assignment, Option<Judged>>,
 }
 
@@ -114,14 +115,22 @@ impl<'a> Evaluator<'a> {
             first_error: None,
             improvements: vec![],
             started: Instant::now(),
+            reserve: 0,
             began: Instant::now(),
+            spent: 0.0,
             seen: HashMap::new(),
         }
     }
 
     /// Whether time or evaluations are used up.
     pub fn is_over(&self) -> bool {
-        self.evaluations >= self.most || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+        self.evaluations >= self.most || self.is_late()
+    }
+
+    fn is_late(&self) -> bool {
+        let Some(deadline) = self.deadline else { return false };
+        let each = self.spent / self.evaluations.max(1) as f64;
+        Instant::now() + Duration::from_secs_f64(each * self.reserve as f64 / threads() as f64) >= deadline
     }
 
     /// The share of the time that is used up; nothing if there is no limit on it.
@@ -139,57 +148,72 @@ impl<'a> Evaluator<'a> {
                 new.push(a);
             }
         }
-        for chunk in new.chunks(CHUNK) {
-            if self.is_over() {
-                break;
-            }
-            let chunk = &chunk[..chunk.len().min(self.most - self.evaluations)];
-            let judged = in_parallel(chunk, |a| self.judge(a));
-            self.evaluations += chunk.len();
-            for (a, outcome) in chunk.iter().zip(judged) {
-                let outcome = outcome.map_err(|e| self.first_error.get_or_insert(e).clone()).ok();
-                self.note(outcome);
-                self.seen.insert((*a).clone(), outcome);
-            }
+        new.truncate(self.most - self.evaluations);
+        let seconds = || self.started.elapsed().as_secs_f64();
+        let timed = |a: &&Assignment| {
+            let from = seconds();
+            let judged = (!self.is_late()).then(|| self.judge(a))?;
+            Some((judged, from, seconds()))
+        };
+        let mut notes: Vec<(f64, Judged)> = vec![];
+        for (a, done) in new.iter().zip(in_parallel(&new, timed)) {
+            let Some((outcome, from, until)) = done else { continue };
+            self.evaluations += 1;
+            self.spent += until - from;
+            let outcome = outcome.map_err(|e| self.first_error.get_or_insert(e).clone()).ok();
+            notes.extend(outcome.map(|judged| (until, judged)));
+            self.seen.insert((*a).clone(), outcome);
         }
+        notes.sort_by(|a, b| a.0.total_cmp(&b.0));
+        notes.into_iter().for_each(|(after, judged)| self.note(after, judged));
         assignments.iter().map(|a| self.seen.get(a).copied().flatten()).collect()
     }
 
+    /// The best `count` assignments that were judged.
+    pub fn best(&self, count: usize) -> Vec<Assignment> {
+        let scored = self.seen.iter().filter_map(|(a, judged)| Some((judged.as_ref()?.score(self.limits), a)));
+        let mut scored: Vec<(f64, &Assignment)> = scored.collect();
+        scored.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(b.1)));
+        scored.into_iter().take(count).map(|(_, a)| a.clone()).collect()
+    }
+
     /// Notes a plan that keeps to the limits, if it is the best so far.
-    fn note(&mut self, judged: Option<Judged>) {
-        let Some(judged) = judged.filter(|judged| judged.is_feasible(self.limits)) else { return };
-        if self.improvements.last().is_none_or(|best| judged.verdict.seconds < best.verdict.seconds) {
-            self.improvements
-                .push(Improvement { after: self.started.elapsed().as_secs_f64(), verdict: judged.verdict });
+    fn note(&mut self, after: f64, judged: Judged) {
+        let best = self.improvements.last().map_or(f64::INFINITY, |best| best.verdict.seconds);
+        if judged.is_feasible(self.limits) && judged.verdict.seconds < best {
+            self.improvements.push(Improvement { after, verdict: judged.verdict });
         }
     }
 
     fn judge(&self, assignment: &[Choice]) -> Result<Judged, String> {
         let of = |view: &View| {
             let module = annotate(view, self.space, assignment, Results::Annotated);
-            judge_module(&module, self.machine, self.limits)
+            self.run(&module)
         };
         match self.form {
-            Form::Whole(view) => of(view),
+            Form::Whole(view) => of(view).map(|(run, broken)| Judged { verdict: run.verdict, broken }),
             Form::Cut(cut) => {
-                let (few, more) = (of(&cut.few)?, of(&cut.more)?);
-                let verdict = cut.estimate(&few.verdict, &more.verdict);
-                Ok(Judged { verdict, broken: more.broken })
+                let ((few, _), (more, broken)) = (of(&cut.few)?, of(&cut.more)?);
+                Ok(Judged { verdict: cut.estimate(&few, &more), broken })
             }
         }
     }
+
+    /// Compiles and judges a program, and says how many contracts it breaks.
+    fn run(&self, module: &Module) -> Result<(Timed, usize), String> {
+        let (run, plan) = timed_plan_of(module, self.machine).map_err(|e| e.to_string())?;
+        let broken = self.limits.contracts.iter().filter(|contract| plan.check(contract).is_err()).count();
+        Ok((run, broken))
+    }
 }
 
-/// Compiles and judges a program, and holds it to the contracts.
-pub fn judge_module(module: &Module, machine: &Machine, limits: &Limits) -> Result<Judged, String> {
-    let (verdict, plan) = plan_of(module, machine).map_err(|e| e.to_string())?;
-    let broken = limits.contracts.iter().filter(|contract| plan.check(contract).is_err()).count();
-    Ok(Judged { verdict, broken })
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// `work` of every item, in order, on all cores.
 pub fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(items.len());
+    let threads = threads().min(items.len());
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, R)>> = Mutex::new(Vec::with_capacity(items.len()));
     let run = || {

@@ -312,47 +312,49 @@ impl Candidate {
         Ok(Other { verdict, plan, difference })
     }
 
-    /// Leaves out every annotation without which the plan is the same or better, and finds the reasons for the others. After `deadline`
-    /// what is not known yet stays so: annotations may then be more than needed, and some be without a reason.
+    /// Leaves out every annotation without which the plan is the same or better, and finds the reasons for the others. After
+    /// `deadline` better plans are no longer looked for; what stays has its reason all the same.
     pub(crate) fn minimize(&mut self, deadline: Option<Instant>) {
         let is_over = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
-        let Some((_, mut own)) = self.planned(&self.assignment, self.results) else { return };
-        let has_results = self.problem.whole.members.iter().any(|m| !m.results.is_empty());
-        if has_results && self.planned(&self.assignment, Results::Free).is_some_and(|(_, lock)| lock == own) {
+        let own = in_parallel(&[Results::Annotated, Results::Free], |&results| self.planned(&self.assignment, results));
+        let [Some((_, mut own)), free] = <[_; 2]>::try_from(own).unwrap_or_default() else { return };
+        if free.is_some_and(|(_, lock)| lock == own) {
             self.results = Results::Free;
         }
-        let mut each = self.without_each(&is_over);
-        // The search may have ended before it tried this.
-        while let Some((s, (verdict, lock))) = self.improvement(&each).filter(|_| !is_over()) {
-            self.assignment = self.without(s).unwrap_or_else(|| self.assignment.clone());
-            (self.verdict, own) = (verdict, lock);
-            each = self.without_each(&is_over);
-        }
-        let is_same = |found: &Option<Planned>| found.as_ref().is_some_and(|(_, lock)| *lock == own);
-        let not_needed: Vec<usize> = each.iter().filter(|(_, found)| is_same(found)).map(|(s, _)| *s).collect();
-        let mut is_changed = false;
-        for &s in &not_needed {
-            // Of several that say the same, one may be needed.
-            let Some(without) = self.without(s).filter(|_| !is_over()) else { continue };
-            if !is_changed || is_same(&self.planned(&without, self.results)) {
-                (self.assignment, is_changed) = (without, true);
+        let mut each = self.without_each();
+        loop {
+            // The search may have ended before it tried this.
+            if let Some((s, (verdict, lock))) = self.improvement(&each).filter(|_| !is_over()) {
+                self.assignment = self.without(&[s]);
+                (self.verdict, own) = (verdict, lock);
+            } else {
+                let is_same = |found: &Option<Planned>| found.as_ref().is_some_and(|(_, lock)| *lock == own);
+                let same: Vec<usize> = each.iter().filter(|(_, found)| is_same(found)).map(|(s, _)| *s).collect();
+                let Some((first, others)) = same.split_first() else { break };
+                // Of several that say the same, one may be needed.
+                let all = self.without(&same);
+                if is_same(&self.planned(&all, self.results)) {
+                    self.assignment = all;
+                } else {
+                    self.assignment = self.without(&[*first]);
+                    for &s in others {
+                        let fewer = self.without(&[s]);
+                        if is_same(&self.planned(&fewer, self.results)) {
+                            self.assignment = fewer;
+                        }
+                    }
+                }
             }
+            each = self.without_each();
         }
-        if is_changed && !is_over() {
-            each = self.without_each(&is_over);
-        }
-        let known = |s: usize| each.iter().find(|(site, _)| *site == s).and_then(|(_, other)| other.clone());
-        let kept = (0..self.problem.space.sites.len()).filter(|&s| self.without(s).is_some());
-        self.reasons = kept.filter_map(|s| self.reason(s, known(s))).collect();
+        self.reasons = each.into_iter().filter_map(|(s, other)| self.reason(s, other)).collect();
     }
 
-    /// For each annotated site the plan without its annotation, `None` if there is none. Stops when time is over.
-    fn without_each(&self, is_over: &(impl Fn() -> bool + Sync)) -> Vec<(usize, Option<Planned>)> {
-        let sites = 0..self.problem.space.sites.len();
-        let without: Vec<(usize, Assignment)> = sites.filter_map(|s| Some((s, self.without(s)?))).collect();
-        let plan =
-            |(s, assignment): &(usize, Assignment)| (!is_over()).then(|| (*s, self.planned(assignment, self.results)));
-        in_parallel(&without, plan).into_iter().flatten().collect()
+    /// For each annotated site the plan without its annotation, `None` if there is none.
+    fn without_each(&self) -> Vec<(usize, Option<Planned>)> {
+        let annotated: Vec<usize> =
+            (0..self.problem.space.sites.len()).filter(|&s| self.without(&[s]) != self.assignment).collect();
+        in_parallel(&annotated, |&s| (s, self.planned(&self.without(&[s]), self.results)))
     }
 
     /// The plan without one annotation that is faster by more than a little and keeps to the limits, the fastest of several.
@@ -385,14 +387,16 @@ impl Candidate {
         Some(Reason { site: site.name.clone(), names, sharding, without })
     }
 
-    /// The assignment with nothing said about `site`, if something is said that is not given.
-    fn without(&self, site: usize) -> Option<Assignment> {
+    /// The assignment with nothing said about `sites` but what is given.
+    fn without(&self, sites: &[usize]) -> Assignment {
         let axes = self.problem.space.axes();
         let mut out = self.assignment.clone();
-        for axis in 0..axes {
-            out[site * axes + axis] = self.problem.space.domains[site][axis][0];
+        for &site in sites {
+            for axis in 0..axes {
+                out[site * axes + axis] = self.problem.space.domains[site][axis][0];
+            }
         }
-        (out != self.assignment).then_some(out)
+        out
     }
 
     /// What is decided, site by site, for messages.

@@ -25,10 +25,10 @@ const EXHAUSTIVE: u64 = 4096;
 const SECONDS: f64 = 60.0;
 /// Meshes that are searched in full when the mesh is chosen.
 const MESHES: usize = 3;
-/// The part of the time for a search on a few blocks of the program.
-const ON_CUT: f64 = 0.125;
-/// What that finds is judged on the whole program: this many assignments.
-const FROM_CUT: usize = 8;
+/// The parts of the time after which a search on a few blocks of the program hands over what it found, and ends.
+const ON_CUT: [f64; 3] = [0.07, 0.12, 0.3];
+/// What it found is judged on the whole program: this many assignments each time.
+const FROM_CUT: [usize; 3] = [4, 4, 8];
 
 /// Searches for the shardings of a program.
 ///
@@ -219,7 +219,6 @@ impl<'a> Planner<'a> {
             (None, None) => vec![base.mesh().ok_or(PlannerError::NoMesh)?],
         };
         let problem = |mesh: &Mesh| base.on(mesh, constraints, self.layers);
-        // Part of the time is for reasons and for judging the whole program.
         let until = |share: f64| {
             seconds.is_finite().then(|| started + Duration::from_secs_f64((seconds * share).clamp(0.0, 1e9)))
         };
@@ -227,7 +226,7 @@ impl<'a> Planner<'a> {
             self.on_mesh(&program, problem, effort, Times { started, deadline: until(share) })
         };
         if let [mesh] = choices.as_slice() {
-            return on_mesh(problem(mesh)?, &self.effort, 0.8);
+            return on_mesh(problem(mesh)?, &self.effort, 1.0);
         }
         // Recipes only, to see which meshes are worth more. Few axes come first: what there is no time for has many.
         let recipes = Effort { expansions: 0, exhaustive: 0, ..self.effort };
@@ -247,7 +246,7 @@ impl<'a> Planner<'a> {
         ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
         let best = ranked.len().min(MESHES);
         for (i, (_, mesh)) in ranked.into_iter().take(best).enumerate() {
-            let share = 0.4 + 0.45 * (i + 1) as f64 / best as f64;
+            let share = 0.4 + 0.6 * (i + 1) as f64 / best as f64;
             match on_mesh(problem(&mesh)?, &self.effort, share) {
                 Ok(outcome) => total.join(outcome),
                 Err(PlannerError::NoTime) if i > 0 => break,
@@ -288,26 +287,31 @@ impl<'a> Planner<'a> {
         }
         let mut outcome = Outcome { model_gap: proposed.gap, ..Outcome::default() };
         let (mut given, mut effort) = (proposed.seeds, *effort);
+        let mut whole = evaluator(Form::Whole(&problem.whole));
         if let Some(cut) = &cut {
             let mut on_cut = evaluator(Form::Cut(cut));
-            on_cut.deadline = times.part(ON_CUT);
-            let found = search(&mut on_cut, &problem.census, &given, &effort).pool;
+            let ends = ON_CUT.map(|part| times.part(part));
+            for (end, count) in ends.into_iter().zip(FROM_CUT) {
+                on_cut.deadline = end;
+                let found = search(&mut on_cut, &problem.census, &given, &effort).pool;
+                let leanest = found.iter().min_by_key(|(_, judged)| judged.verdict.peak);
+                given = found.iter().take(count).chain(leanest).map(|(assignment, _)| assignment.clone()).collect();
+                whole.judge_all(&given);
+            }
             outcome.estimates = on_cut.evaluations;
-            let leanest = found.iter().min_by_key(|(_, judged)| judged.verdict.peak);
-            given = found.iter().take(FROM_CUT).chain(leanest).map(|(assignment, _)| assignment.clone()).collect();
+            given = whole.best(FROM_CUT[2]);
             effort.seeds = Seeds::Given;
         }
-        let mut evaluator = evaluator(Form::Whole(&problem.whole));
-        let searched = search(&mut evaluator, &problem.census, &given, &effort);
+        let searched = search(&mut whole, &problem.census, &given, &effort);
         let judged = searched.pool;
         if judged.is_empty() {
-            return Err(no_plan(evaluator.first_error));
+            return Err(no_plan(whole.first_error));
         }
         outcome.is_exhaustive = searched.is_exhaustive;
         outcome.least = judged.iter().map(|(_, j)| j.verdict.peak).min();
         outcome.score = judged[0].1.score(&program.limits);
-        outcome.evaluations = evaluator.evaluations;
-        outcome.improvements = evaluator.improvements;
+        outcome.evaluations = whole.evaluations;
+        outcome.improvements = whole.improvements;
         let feasible = judged.into_iter().filter(|(_, j)| j.is_feasible(&program.limits));
         let candidates = feasible
             .take(self.top)

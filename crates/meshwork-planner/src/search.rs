@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::colours::Census;
-use crate::evaluate::{Evaluator, Judged};
+use crate::evaluate::{Evaluator, Form, Judged};
 use crate::seeds::{MORE, colour_sets, combine, ranked_colours, recipes, with_more};
 use crate::site::SiteKind;
 use crate::space::{Assignment, Choice, Space};
@@ -58,7 +58,7 @@ pub struct Searched {
 pub fn search(evaluator: &mut Evaluator<'_>, census: &Census, given: &[Assignment], effort: &Effort) -> Searched {
     let space = evaluator.space;
     let mut pool = Pool { list: vec![] };
-    let mut seeds = vec![space.nothing()];
+    let mut seeds = if given.is_empty() || effort.seeds == Seeds::Recipes { vec![space.nothing()] } else { vec![] };
     seeds.extend(given.iter().cloned());
     pool.add_all(evaluator, &seeds);
     let few = space.argument_assignments() <= effort.exhaustive;
@@ -115,6 +115,9 @@ impl Pool {
         // Of plans that take the same time, the one that sends less, then the one that needs less memory.
         let key = |e: &Entry| (e.judged.score(limits), e.judged.verdict.sent, e.judged.verdict.peak);
         self.list.sort_by(|a, b| key(a).partial_cmp(&key(b)).unwrap_or(std::cmp::Ordering::Equal));
+        // Each annotation of the best is left out once, and those that stay once more, to say what they are good for.
+        let best = self.list.first().map_or(0, |e| evaluator.space.annotated(&e.assignment));
+        evaluator.reserve = if matches!(evaluator.form, Form::Whole(_)) { 2 * best + 3 } else { 0 };
         // Those that need the least memory stay, in case the others turn out to need too much.
         let kept: Vec<i64> = self.leanest().map(|e| e.judged.verdict.peak).collect();
         let mut rank = 0;

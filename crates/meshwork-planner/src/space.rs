@@ -65,6 +65,15 @@ impl Space {
         self.domains.iter().flatten().map(|domain| domain[0]).collect()
     }
 
+    /// How many sites something is said about that is not given.
+    pub fn annotated(&self, assignment: &[Choice]) -> usize {
+        let is_said = |s: &usize| {
+            let said = self.choices(assignment, *s).iter().zip(&self.domains[*s]);
+            said.into_iter().any(|(choice, domain)| *choice != domain[0])
+        };
+        (0..self.sites.len()).filter(is_said).count()
+    }
+
     /// The choices of `site`.
     pub fn choices<'a>(&self, assignment: &'a [Choice], site: usize) -> &'a [Choice] {
         &assignment[site * self.axes()..][..self.axes()]

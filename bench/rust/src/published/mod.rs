@@ -59,7 +59,7 @@ fn parameters(machine: &Machine) -> Vec<Parameter> {
         named("share of the peak of large products", 0.7, 0.3, 1.0),
         named("FLOP of a product at half speed", 5e9, 1e7, 3e10),
         named("share of the memory's speed", 0.8, 0.3, 1.0),
-        named("microseconds of a kernel", 5.0, 0.5, 60.0),
+        named("microseconds to start a kernel", 60.0, 0.5, 200.0),
         named("GB/s in a node", links[0], links[0] * 0.3, links[0] * 1.25),
         named("microseconds in a node", 20.0, 1.0, 50.0),
         named("GB/s between nodes", links[1], links[1] * 0.2, links[1] * 1.14),
@@ -183,5 +183,18 @@ fn picks(rows: &[Row], machine: &Machine) {
         for (loss, [hidden, layers, batch, gpus]) in losses {
             println!("    {:.1} % slower than the best: {hidden}x{layers}, batch {batch}, {gpus} GPUs", 100.0 * loss);
         }
+        return;
+    }
+    let mut models: Vec<[i64; 2]> = losses.iter().map(|(_, [hidden, layers, ..])| [*hidden, *layers]).collect();
+    models.sort_unstable();
+    models.dedup();
+    for model in models {
+        let own: Vec<f64> = losses.iter().filter(|(_, key)| key[..2] == model).map(|(loss, _)| 100.0 * loss).collect();
+        let (mean, most) = (own.iter().sum::<f64>() / own.len() as f64, own.iter().copied().fold(0.0, f64::max));
+        let [hidden, layers] = model;
+        println!(
+            "    {mean:.1} % slower than the best in the mean of {} cases, {most:.1} % at most: {hidden}x{layers}",
+            own.len()
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! One training step of a transformer on many GPUs, for comparison with published tables.
 //!
 //! The operations of a layer on one device are predicted one by one by the machine's cost model, and the collectives by
-//! its levels. What our own programs do not have (microbatches, a pipeline with one forward and one backward in turn, its
+//! its levels. The host starts kernels ahead of the device, so a stage takes as long as its work or as starting all of it,
+//! whichever is longer. What our own programs do not have (microbatches, a pipeline with one forward and one backward in turn, its
 //! interleaving) is a closed form: m + (p - 1) / v turns of the slowest stage.
 
 use meshwork_ir::{Combine, ElementType};
@@ -84,16 +85,51 @@ const ELEMENT: f64 = 2.0;
 /// Bytes that Adam reads and writes per parameter: gradient, moments and master copy, and the parameter in 16 bits.
 const UPDATE: f64 = 30.0;
 
+/// Kernels.
+#[derive(Clone, Copy, Default)]
+struct Work {
+    /// Seconds that the device works.
+    seconds: f64,
+    /// How many there are.
+    starts: f64,
+}
+
+impl std::ops::Add for Work {
+    type Output = Work;
+    fn add(self, other: Work) -> Work {
+        Work { seconds: self.seconds + other.seconds, starts: self.starts + other.starts }
+    }
+}
+
+impl std::ops::Mul<Work> for f64 {
+    type Output = Work;
+    fn mul(self, work: Work) -> Work {
+        Work { seconds: self * work.seconds, starts: self * work.starts }
+    }
+}
+
 struct Device<'a>(&'a Machine);
 
 impl Device<'_> {
-    fn product(&self, batch: f64, m: f64, k: f64, n: f64) -> f64 {
-        let bytes = ELEMENT * batch * (m * k + k * n + m * n);
-        self.0.device.op_seconds(Class::Product, ElementType::BF16, 2.0 * batch * m * k * n, bytes)
+    fn kernel(&self, class: Class, flops: f64, bytes: f64) -> Work {
+        let device = &self.0.device;
+        let arithmetic = device.arithmetic_seconds(class, ElementType::BF16, flops);
+        Work { seconds: arithmetic.max(device.memory_seconds(bytes)), starts: 1.0 }
     }
 
-    fn elementwise(&self, bytes: f64) -> f64 {
-        self.0.device.op_seconds(Class::Elementwise, ElementType::BF16, 0.0, bytes)
+    fn product(&self, batch: f64, m: f64, k: f64, n: f64) -> Work {
+        let bytes = ELEMENT * batch * (m * k + k * n + m * n);
+        self.kernel(Class::Product, 2.0 * batch * m * k * n, bytes)
+    }
+
+    fn elementwise(&self, bytes: f64) -> Work {
+        self.kernel(Class::Elementwise, 0.0, bytes)
+    }
+
+    /// Seconds of kernels that are started one after the other, ahead of the device, with `waits` for others in between.
+    fn queued(&self, work: Work, waits: f64) -> f64 {
+        let start = self.0.device.curve(Class::Elementwise).microseconds * 1e-6;
+        (work.seconds + waits).max(work.starts * start)
     }
 
     fn collective(&self, kind: CollectiveKind, stride: f64, size: f64, bytes: f64) -> f64 {
@@ -118,12 +154,13 @@ pub fn seconds(model: &Model, setup: &Setup, machine: &Machine) -> f64 {
         let scores = heads * rows * model.sequence * ELEMENT;
         let products = if setup.flash {
             let flops = 4.0 * heads * rows * model.sequence * head;
-            device.0.device.op_seconds(Class::Other, ElementType::BF16, flops * times, 0.0)
+            device.kernel(Class::Other, flops * times, 0.0)
         } else {
-            times * 2.0 * device.product(heads, rows, head, model.sequence)
+            (times * 2.0) * device.product(heads, rows, head, model.sequence)
         };
         // Masked softmax, and dropout with its mask.
-        let rest = if setup.flash { 0.0 } else { device.elementwise(2.0 * scores) + device.elementwise(2.5 * scores) };
+        let masked = || device.elementwise(2.0 * scores) + device.elementwise(2.5 * scores);
+        let rest = if setup.flash { Work::default() } else { masked() };
         products + times.min(1.5) * rest
     };
     let pass = |times: f64| {
@@ -137,7 +174,7 @@ pub fn seconds(model: &Model, setup: &Setup, machine: &Machine) -> f64 {
         times * products + times.min(1.5) * (norms + activation) + attention(times)
     };
     let again = match setup.recompute {
-        Recompute::Nothing => 0.0,
+        Recompute::Nothing => Work::default(),
         Recompute::Attention => attention(1.0),
         Recompute::Everything => pass(1.0),
     };
@@ -155,15 +192,15 @@ pub fn seconds(model: &Model, setup: &Setup, machine: &Machine) -> f64 {
     let computed = pass(1.0) + pass(2.0) + again;
     let lost = machine.links.levels.iter().map(|level| level.lost).fold(0.0, f64::max);
     let beside = |sent: f64, computed: f64| (sent - computed).max(0.0) + lost * sent.min(computed);
-    let waits = if setup.overlapped { beside(exchange + context, computed) } else { exchange + context };
-    let layer = computed + waits;
+    let waits = if setup.overlapped { beside(exchange + context, computed.seconds) } else { exchange + context };
     let logits = 3.0 * device.product(1.0, tokens, h, model.vocabulary / t)
         + device.elementwise(6.0 * tokens * model.vocabulary / t * ELEMENT);
     let microbatches = (setup.batch / (d * setup.micro)).max(1.0);
     let outer = t * cp;
     let parameters = model.parameters() / (t * p);
-    let mut layer = layer;
-    let mut after = 0.0;
+    let mut waits = waits;
+    let mut after = Work::default();
+    let mut sent_after = 0.0;
     if setup.sharded {
         // Gathered for the forward and the backward pass, gradients scattered, for each microbatch, beside the arithmetic.
         let own = model.layer_parameters() / t;
@@ -171,17 +208,19 @@ pub fn seconds(model: &Model, setup: &Setup, machine: &Machine) -> f64 {
         let scatter =
             device.collective(CollectiveKind::ReduceScatter(Combine::Add), outer, d, own * setup.gradient_bytes);
         let sent = 2.0 * gather + scatter;
-        layer += beside(sent, layer);
-        after += device.elementwise(parameters / d * UPDATE);
+        waits += beside(sent, device.queued(computed, waits));
+        after = after + device.elementwise(parameters / d * UPDATE);
     } else {
         if d > 1.0 {
             let sent = device.collective(reduce(), outer, d, parameters * setup.gradient_bytes);
-            after += if setup.overlapped { beside(sent, model.layers / p * layer) } else { sent };
+            let layers = model.layers / p * device.queued(computed, waits);
+            sent_after = if setup.overlapped { beside(sent, layers) } else { sent };
         }
-        after += device.elementwise(parameters * UPDATE);
+        after = after + device.elementwise(parameters * UPDATE);
     }
-    let stage = model.layers / p * layer;
-    let slowest = stage + logits;
+    let (layers, waits) = (model.layers / p, model.layers / p * waits);
+    let stage = device.queued(layers * computed, waits);
+    let slowest = device.queued(layers * computed + logits, waits);
     let handed = if p > 1.0 {
         // Each device of a tensor-parallel group hands on its part.
         let bytes = tokens * h * ELEMENT / t;
@@ -189,5 +228,7 @@ pub fn seconds(model: &Model, setup: &Setup, machine: &Machine) -> f64 {
     } else {
         0.0
     };
-    microbatches * (slowest + handed) + (p - 1.0) / setup.interleave * (stage + handed) + after
+    microbatches * (slowest + handed)
+        + (p - 1.0) / setup.interleave * (stage + handed)
+        + device.queued(after, sent_after)
 }

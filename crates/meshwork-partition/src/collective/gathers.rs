@@ -15,7 +15,7 @@ use meshwork_ir::{Attr, BlockId, Def, Module, OpId, OpKind, Type, ValueId, Value
 use super::accumulate::runs;
 use super::linear::{dim_before, follow, rebuild};
 use super::{Collective, CollectiveKind, Peers};
-use crate::plan::memory::{alive_at_peak, type_bytes};
+use crate::plan::memory::{peak_bytes, type_bytes};
 
 /// A gather inside a loop of a part of `source`.
 struct Part {
@@ -51,7 +51,7 @@ pub fn gather_once(module: &mut Module, collectives: &mut [Collective], room: Op
     }
     // What spares most for the memory it takes comes first.
     let mut room =
-        room.map(|room| room - module.entry().and_then(|f| alive_at_peak(module, f)).map_or(0, |peak| peak.0) as f64);
+        room.map(|room| room - module.entry().and_then(|f| peak_bytes(module, f)).map_or(0, |peak| peak.0) as f64);
     let worth = |w: &Whole| spared(module, collectives, w) / bytes_of(module, collectives, w).max(1.0);
     let mut order: Vec<(f64, Whole)> = wholes.into_iter().map(|w| (worth(&w), w)).collect();
     order.sort_by(|a, b| b.0.total_cmp(&a.0));

@@ -46,22 +46,32 @@ pub fn type_bytes(ty: &Type) -> i64 {
 
 /// The peak of function `func`.
 pub fn peak(module: &Module, func: OpId) -> Peak {
-    let Some((bytes, at, alive)) = alive_at_peak(module, func) else { return Peak::default() };
-    let mut alive: Vec<Alive> = alive.into_iter().map(|v| describe(module, v)).collect();
+    let Some((bytes, at)) = peak_bytes(module, func) else { return Peak::default() };
+    let mut alive: Vec<Alive> = alive_at(module, func, at).into_iter().map(|v| describe(module, v)).collect();
     alive.sort_by(|a, b| (b.bytes, &a.from).cmp(&(a.bytes, &b.from)));
     Peak { bytes, at: name_of(module, at), alive }
 }
 
-/// The most bytes that function `func` needs at once, the operation at which it does, and the values alive then.
-pub(crate) fn alive_at_peak(module: &Module, func: OpId) -> Option<(i64, OpId, Vec<ValueId>)> {
+/// The most bytes that function `func` needs at once, and the operation at which it does.
+pub(crate) fn peak_bytes(module: &Module, func: OpId) -> Option<(i64, OpId)> {
     let body = module.body_of(func, 0)?;
-    let args = module.block(body).args();
-    let mut counter = Counter { bytes: args.iter().map(|&v| bytes_of(module, v)).sum(), most: 0, at: None };
+    let mut counter = Counter { bytes: argument_bytes(module, body), most: 0, at: None };
     visit(module, body, &mut counter);
-    let at = counter.at?;
-    let mut lister = Lister { target: at, alive: args.iter().copied().collect(), found: vec![] };
+    Some((counter.most, counter.at?))
+}
+
+/// The bytes of the arguments of a block.
+pub(crate) fn argument_bytes(module: &Module, block: BlockId) -> i64 {
+    module.block(block).args().iter().map(|&v| bytes_of(module, v)).sum()
+}
+
+/// The values of function `func` that are alive at `at`.
+pub(crate) fn alive_at(module: &Module, func: OpId, at: OpId) -> Vec<ValueId> {
+    let Some(body) = module.body_of(func, 0) else { return vec![] };
+    let alive = module.block(body).args().iter().copied().collect();
+    let mut lister = Lister { target: at, alive, found: vec![] };
     visit(module, body, &mut lister);
-    Some((counter.most, at, lister.found))
+    lister.found
 }
 
 fn bytes_of(module: &Module, v: ValueId) -> i64 {
@@ -82,7 +92,7 @@ fn describe(module: &Module, v: ValueId) -> Alive {
 }
 
 /// Told what comes and goes, in program order.
-pub(super) trait Watch {
+pub(crate) trait Watch {
     fn comes(&mut self, module: &Module, v: ValueId);
     fn reached(&mut self, op: OpId);
     fn goes(&mut self, module: &Module, v: ValueId);
@@ -133,7 +143,7 @@ impl Watch for Lister {
 }
 
 // Recursion is as deep as regions nest, which the parser bounds.
-pub(super) fn visit(module: &Module, block: BlockId, watch: &mut impl Watch) {
+pub(crate) fn visit(module: &Module, block: BlockId, watch: &mut impl Watch) {
     let ops = module.op_list(block);
     let mut ends = ends_after(module, &ops);
     // Results that are in the place of a value that a loop around the block carries.

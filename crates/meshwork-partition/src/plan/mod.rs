@@ -7,6 +7,7 @@ pub(crate) mod cost;
 mod explain;
 pub(crate) mod flops;
 mod json;
+pub(crate) mod lives;
 mod lock;
 pub(crate) mod memory;
 mod notebook;

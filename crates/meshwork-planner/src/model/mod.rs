@@ -122,7 +122,7 @@ struct Builder<'a> {
     module: &'a Module,
     mesh: &'a Mesh,
     machine: &'a Machine,
-    axes: Axes,
+    axes: Axes<'a>,
     graph: &'a Graph,
     classes: &'a [usize],
 }

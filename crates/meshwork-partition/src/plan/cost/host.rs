@@ -53,20 +53,25 @@ impl Host {
     pub fn collective_seconds(&self, planned: &PlannedCollective, mesh: &Mesh) -> f64 {
         let c = &planned.collective;
         let group = match c.peers {
-            Peers::Given { group, .. } => group as f64,
-            _ => planned.axes.iter().map(|axis| axis.size(mesh)).product::<i64>() as f64,
+            Peers::Given { group, .. } => group,
+            _ => planned.axes.iter().map(|axis| axis.size(mesh)).product(),
         };
-        let operand = c.operand_bytes as f64 * mesh.device_count() as f64;
-        let result = match c.kind {
-            CollectiveKind::AllGather => operand * group,
-            CollectiveKind::ReduceScatter(_) => operand / group,
+        self.group_seconds(&c.kind, group, mesh.device_count(), c.operand_bytes as f64)
+    }
+
+    /// The predicted seconds of a collective over groups of `group` of all `devices`, with an operand of `operand` bytes on each.
+    pub fn group_seconds(&self, kind: &CollectiveKind, group: i64, devices: i64, operand: f64) -> f64 {
+        let operand = operand * devices as f64;
+        let result = match kind {
+            CollectiveKind::AllGather => operand * group as f64,
+            CollectiveKind::ReduceScatter(_) => operand / group as f64,
             CollectiveKind::AllReduce(_)
             | CollectiveKind::AllToAll
             | CollectiveKind::RaggedAllToAll
             | CollectiveKind::Permute => operand,
         };
         // An exchange of pieces takes as long as one of blocks.
-        let name = match &c.kind {
+        let name = match kind {
             CollectiveKind::RaggedAllToAll => CollectiveKind::AllToAll.name(),
             kind => kind.name(),
         };

@@ -92,20 +92,20 @@ impl Links {
         speeds.reduce(f64::max).unwrap_or(self.default.gigabytes_per_second)
     }
 
-    /// The levels that `planned` goes through, with how its devices stand in them; `None` if one of its axes has a link of
-    /// its own, or the program lists the devices.
-    fn spans(&self, planned: &PlannedCollective, mesh: &Mesh) -> Option<Vec<Span>> {
+    /// How the devices of a group along `axes` stand in the levels; `None` if one of these has a link of its own, or there are no
+    /// levels.
+    fn spans(&self, axes: &[AxisRef], mesh: &Mesh) -> Option<Vec<Span>> {
         let named = |axis: &AxisRef| self.by_axis.iter().any(|(name, _)| **name == *axis.name);
-        if self.levels.is_empty() || planned.axes.is_empty() || planned.axes.iter().any(named) {
+        if self.levels.is_empty() || axes.is_empty() || axes.iter().any(named) {
             return None;
         }
         let span = |axis| strides(mesh, axis).map(|(low, high)| Span { stride: low, size: high / low });
-        planned.axes.iter().map(span).collect()
+        axes.iter().map(span).collect()
     }
 
     /// The share of a device's arithmetic that is lost while `planned` runs beside it.
     pub(super) fn lost_beside(&self, planned: &PlannedCollective, mesh: &Mesh) -> f64 {
-        let Some(spans) = self.spans(planned, mesh) else { return 0.0 };
+        let Some(spans) = self.spans(&planned.axes, mesh) else { return 0.0 };
         let members = collective::members(&self.levels, &spans);
         let used = self.levels.iter().zip(&members).filter(|(_, n)| **n > 1);
         used.map(|(level, _)| level.lost).fold(0.0, f64::max)
@@ -124,32 +124,60 @@ impl Links {
     /// The predicted seconds of one run of `planned` on `mesh`, and how it goes.
     pub fn fastest_way(&self, planned: &PlannedCollective, mesh: &Mesh) -> (f64, Way) {
         let c = &planned.collective;
-        if let Some(spans) = self.spans(planned, mesh) {
-            return collective::fastest(&self.levels, &c.kind, &spans, c.operand_bytes as f64);
-        }
-        let links = || planned.axes.iter().map(|a| self.of(a, mesh));
-        let latency = links().map(|l| l.latency_us).fold(0.0, f64::max);
-        let speed = links().map(|l| l.gigabytes_per_second).fold(f64::INFINITY, f64::min);
-        let group: i64 = match c.peers {
+        let group = match c.peers {
             Peers::Given { group, .. } => group,
             Peers::Group(_) | Peers::Line { .. } | Peers::Relabel(_) | Peers::Devices(_) => {
                 planned.axes.iter().map(|a| a.size(mesh)).product()
             }
         };
-        let (latency, speed) = if planned.axes.is_empty() {
+        self.over(&c.kind, (&planned.axes, group), mesh, (c.operand_bytes as f64, c.wire_bytes))
+    }
+
+    /// The predicted seconds of a collective over groups along whole axes, with an operand of `operand` bytes on each device.
+    pub fn axes_seconds(&self, kind: &CollectiveKind, axes: &[AxisRef], mesh: &Mesh, operand: f64) -> f64 {
+        let group: i64 = axes.iter().map(|a| a.size(mesh)).product();
+        if group <= 1 {
+            return 0.0;
+        }
+        let others = (group - 1) as f64;
+        let wire = match kind {
+            CollectiveKind::AllReduce(_) => 2.0 * operand * others / group as f64,
+            CollectiveKind::AllGather => operand * others,
+            CollectiveKind::ReduceScatter(_) | CollectiveKind::AllToAll | CollectiveKind::RaggedAllToAll => {
+                operand * others / group as f64
+            }
+            CollectiveKind::Permute => operand,
+        };
+        self.over(kind, (axes, group), mesh, (operand, wire)).0
+    }
+
+    /// Seconds and way of a collective over groups of `group` devices along `axes`; `wire` are the bytes that a device sends.
+    fn over(
+        &self,
+        kind: &CollectiveKind,
+        (axes, group): (&[AxisRef], i64),
+        mesh: &Mesh,
+        (operand, wire): (f64, f64),
+    ) -> (f64, Way) {
+        if let Some(spans) = self.spans(axes, mesh) {
+            return collective::fastest(&self.levels, kind, &spans, operand);
+        }
+        let links = || axes.iter().map(|a| self.of(a, mesh));
+        let (latency, speed) = if axes.is_empty() {
             let link = self.between(1, mesh.device_count()).unwrap_or(self.default);
             (link.latency_us, link.gigabytes_per_second)
         } else {
-            (latency, speed)
+            let latency = links().map(|l| l.latency_us).fold(0.0, f64::max);
+            (latency, links().map(|l| l.gigabytes_per_second).fold(f64::INFINITY, f64::min))
         };
-        let (steps, bytes) = match c.kind {
-            CollectiveKind::AllReduce(_) => (2 * (group - 1), c.wire_bytes),
+        let (steps, bytes) = match kind {
+            CollectiveKind::AllReduce(_) => (2 * (group - 1), wire),
             CollectiveKind::AllGather
             | CollectiveKind::ReduceScatter(_)
             | CollectiveKind::AllToAll
-            | CollectiveKind::RaggedAllToAll => (group - 1, c.wire_bytes),
+            | CollectiveKind::RaggedAllToAll => (group - 1, wire),
             // Every sender sends its whole operand, however few they are.
-            CollectiveKind::Permute => (1, c.operand_bytes as f64),
+            CollectiveKind::Permute => (1, operand),
         };
         (steps.max(0) as f64 * latency * 1e-6 + bytes / (speed * 1e9), Way::Ring)
     }

@@ -12,8 +12,9 @@ mod known;
 mod level;
 mod link;
 
-use meshwork_mesh::Mesh;
+use meshwork_mesh::{AxisRef, Mesh};
 
+use crate::collective::CollectiveKind;
 use crate::plan::PlannedCollective;
 
 pub use collective::{Span, Way};
@@ -55,6 +56,17 @@ impl Machine {
         match &self.host {
             Some(host) => host.collective_seconds(planned, mesh),
             None => self.links.seconds(planned, mesh),
+        }
+    }
+
+    /// The predicted seconds of a collective over groups along whole axes of `mesh`, with an operand of `operand` bytes on each
+    /// device.
+    pub fn axes_seconds(&self, kind: &CollectiveKind, axes: &[AxisRef], mesh: &Mesh, operand: f64) -> f64 {
+        let group: i64 = axes.iter().map(|axis| axis.size(mesh)).product();
+        match &self.host {
+            _ if group <= 1 => 0.0,
+            Some(host) => host.group_seconds(kind, group, mesh.device_count(), operand),
+            None => self.links.axes_seconds(kind, axes, mesh, operand),
         }
     }
 

@@ -1,10 +1,10 @@
 //! Which operations run as one loop.
 //!
 //! Compilers fuse arithmetic on elements: a value whose readers all stand in one loop is never in memory. An operation
-//! joins the group of its readers if these are all in one group; reductions, concatenations and updates take their operands
+//! joins the group of its readers if these are all in one group; reductions and updates take their operands
 //! in but end a group, unless the machine is a computer whose loops keep a row in its cache: there a reduction of rows joins the
-//! loop that goes over the same rows again, as in a softmax or a norm. Pieces of a concatenation, which may be concatenations, are
-//! written in their places where they are computed. What only spreads or makes up numbers is made again by
+//! loop that goes over the same rows again, as in a softmax or a norm. A concatenation that one loop reads is read where its pieces
+//! are; pieces of another one, which may be concatenations, are written in their places where they are computed. What only spreads or makes up numbers is made again by
 //! every reader; on a computer so is arithmetic that takes less time than to store its result and load it.
 
 use meshwork_ir::op::{BodyOp, MovementOp, SourceOp};
@@ -52,10 +52,10 @@ fn part(kind: OpKind) -> Part {
     }
 }
 
-/// How `op` stands to a loop. Loops of a computer read what is joined where it is, and write short sums out.
+/// How `op` stands to a loop. What is joined is read where it is; loops of a computer write short sums out.
 pub(super) fn part_of(module: &Module, op: OpId, rows: Rows) -> Part {
     match module.op(op).kind() {
-        OpKind::Movement(MovementOp::Concatenate) if rows == Rows::InCache => Part::Inside,
+        OpKind::Movement(MovementOp::Concatenate) => Part::Inside,
         OpKind::Body(BodyOp::Reduce) if rows == Rows::InCache && is_expression(module, op) => Part::Inside,
         kind => part(kind),
     }
@@ -216,7 +216,6 @@ pub(super) fn groups(
     rows: Rows,
 ) -> Vec<usize> {
     let mut group: Vec<usize> = (0..ops.len()).collect();
-    let joins = |kind: OpKind| kind == MovementOp::Concatenate;
     let mut readers = vec![Readers::None; ops.len()];
     for i in (0..ops.len()).rev() {
         let kind = module.op(ops[i].op).kind();
@@ -225,7 +224,6 @@ pub(super) fn groups(
         match (parts[i], readers[i]) {
             (Part::Inside | Part::Renames | Part::Free, Readers::In(g)) => group[i] = g,
             (Part::Ends, Readers::In(g)) if rows == Rows::InCache && reduces_rows(module, ops[i].op) => group[i] = g,
-            (Part::Ends, Readers::In(g)) if joins(kind) && joins(module.op(ops[g].op).kind()) => group[i] = g,
             (Part::Free, Readers::Groups) => {
                 group[i] = MADE_AGAIN;
                 ops[i].traffic = 0;
@@ -253,4 +251,30 @@ pub(super) fn groups(
         }
     }
     group
+}
+
+/// The last operation of the part of a loop that each can run in apart from the rest: the pieces of a concatenation are written one by
+/// one. What is made again by every reader is apart from all.
+pub(super) fn units(
+    module: &Module,
+    ops: &[PlannedOp],
+    group: &[usize],
+    made_by: &impl Fn(ValueId) -> Option<usize>,
+) -> Vec<usize> {
+    let mut unit: Vec<usize> = (0..ops.len()).collect();
+    // The unit of all readers in the loop; more than one are none.
+    let mut reader: Vec<Option<Option<usize>>> = vec![None; ops.len()];
+    for i in (0..ops.len()).rev() {
+        if group[i] != i && group[i] != MADE_AGAIN {
+            unit[i] = reader[i].flatten().unwrap_or(i);
+        }
+        let data = module.op(ops[i].op);
+        let joins = data.kind() == MovementOp::Concatenate && unit[i] == i;
+        let own = (!joins).then_some(unit[i]);
+        for from in data.operands().iter().filter_map(|&v| made_by(v)).filter(|&from| group[from] == group[i]) {
+            let known = reader[from].get_or_insert(own);
+            *known = if *known == own { own } else { None };
+        }
+    }
+    unit
 }

@@ -68,9 +68,9 @@ pub fn simulate(compiled: &Compiled, machine: &Machine) -> Simulation {
 /// [`simulate`] of a per-device program and its plan.
 pub(crate) fn simulate_program(module: &Module, plan: &Plan, machine: &Machine) -> Simulation {
     let mut ops = list(module, plan, machine);
-    times::set_times(module, &mut ops, machine, plan.devices());
+    let leader = times::set_times(module, &mut ops, machine, plan.devices());
     let lost: Vec<f64> = plan.collectives.iter().map(|c| machine.lost_beside(c, &plan.mesh)).collect();
-    let mut times = schedule::schedule(&mut ops, plan, &lost);
+    let mut times = schedule::schedule(&mut ops, &leader, plan, &lost);
     times.end += machine.host.as_ref().map_or(0.0, |host| host.run_us * 1e-6);
     let peak = ops.iter().map(|op| op.alive).max().unwrap_or(0);
     let at_peak: f64 = ops.iter().map(|op| peak_seconds(module, op, machine) * op.runs()).sum();

@@ -1,11 +1,19 @@
-//! The schedule of a device: arithmetic in program order, collectives beside it.
+//! The schedule of a device: arithmetic one after the other, collectives beside it.
 //!
-//! A collective starts when its operands are there and the links of its axes are free. Arithmetic goes on until an
-//! operation needs the result of a collective that is still under way. All rounds of a loop are one block of time: what
-//! waits or overlaps in one round does so in each.
+//! A collective starts when its operands are there and the links of its axes are free. What runs as one loop starts when everything that
+//! it reads is there. There are two schedules, of which the shorter counts. In one, everything starts in program order. In the
+//! other, what is there first does: where the next operation needs a collective that is still under way, later ones that do not are
+//! done first, and so are collectives of which later operations wait for less. All rounds of a loop of the program are one block of time: what waits
+//! or overlaps in one round does so in each.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use crate::plan::ops::{Operand, PlannedOp};
 use crate::plan::{Plan, PlannedCollective};
+
+/// How many operations ahead of the first that waits others are looked for.
+const WINDOW: usize = 1024;
 
 /// The links of a mesh axis during a run.
 #[derive(Clone, PartialEq, Debug)]
@@ -30,63 +38,236 @@ pub(super) struct Times {
     pub lanes: Vec<Lane>,
 }
 
-/// Sets when each operation starts. Branches that are not counted start with their operation and take no time. `lost` has
-/// for each collective the share of arithmetic that is lost beside it; with all of it lost, nothing runs beside it.
-pub(super) fn schedule(ops: &mut [PlannedOp], plan: &Plan, lost: &[f64]) -> Times {
-    let mut times = Times { end: 0.0, computing: 0.0, lanes: vec![] };
-    let mut free = 0.0_f64;
-    let mut ready = vec![0.0_f64; ops.len()];
-    for i in 0..ops.len() {
-        let (needs, from) = when_needed(ops, &ready, i);
-        let mut takes = ops[i].seconds * ops[i].runs();
-        let start = match ops[i].collective {
-            Some(c) if lost[c] >= 1.0 => {
-                let start = times.communicate(&plan.collectives[c], needs.max(free), takes, 0.0);
-                times.expose(&plan.collectives[c], start + takes - free);
-                free = start + takes;
-                start
-            }
-            Some(c) => times.communicate(&plan.collectives[c], needs, takes, lost[c]),
-            None => {
-                let start = needs.max(free);
-                if let Some(c) = from.and_then(|from| ops[from].collective) {
-                    times.expose(&plan.collectives[c], start - free);
-                }
-                takes += times.lost_between(start, start + takes);
-                free = start + takes;
-                times.computing += takes;
-                start
-            }
-        };
-        ops[i].start = start;
-        ready[i] = start + takes;
-        // A loop is done when everything in it is.
-        let mut outer = ops[i].parent;
-        while let Some(o) = outer {
-            ready[o] = ready[o].max(start + takes);
-            outer = ops[o].parent;
-        }
+/// Sets when each operation starts. `leader` has for each operation the last one of those that start together. Branches that
+/// are not counted start with their operation and take no time. `lost` has for each collective the share of arithmetic that is
+/// lost beside it; with all of it lost, nothing runs beside it.
+pub(super) fn schedule(ops: &mut [PlannedOp], leader: &[usize], plan: &Plan, lost: &[f64]) -> Times {
+    let written = in_order(ops, leader, plan, lost, Order::Written);
+    if lost.iter().all(|&lost| lost >= 1.0) {
+        return written;
     }
-    let last = (0..ops.len()).max_by(|&a, &b| ready[a].total_cmp(&ready[b]));
-    times.end = last.map_or(0.0, |i| ready[i]);
-    if let Some(c) = last.and_then(|i| ops[i].collective).filter(|&c| lost[c] < 1.0) {
-        times.expose(&plan.collectives[c], times.end - free);
+    let starts: Vec<f64> = ops.iter().map(|op| op.start).collect();
+    let ready = in_order(ops, leader, plan, lost, Order::Ready);
+    if ready.end < written.end {
+        return ready;
     }
-    times
+    ops.iter_mut().zip(starts).for_each(|(op, start)| op.start = start);
+    written
 }
 
-/// When the operands of operation `i` are there, and which operation that waits for.
-fn when_needed(ops: &[PlannedOp], ready: &[f64], i: usize) -> (f64, Option<usize>) {
-    let mut last = (ops[i].parent.map_or(0.0, |outer| ops[outer].start), None);
-    for operand in &ops[i].operands {
-        let Operand::Op(from) = *operand else { continue };
-        // What a loop hands in is there when the loop starts.
-        let at = if is_inside(ops, i, from) { ops[from].start } else { ready[from] };
-        if at > last.0 {
-            last = (at, Some(from));
+/// What starts first.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    /// What is first in the program.
+    Written,
+    /// What is there first.
+    Ready,
+}
+
+fn in_order(ops: &mut [PlannedOp], leader: &[usize], plan: &Plan, lost: &[f64], order: Order) -> Times {
+    let mut run = Run::new(ops, leader, plan, lost, order);
+    run.block(None, 0.0);
+    let last = (0..run.ops.len()).max_by(|&a, &b| run.ready[a].total_cmp(&run.ready[b]));
+    run.times.end = last.map_or(0.0, |i| run.ready[i]);
+    if let Some(c) = last.and_then(|i| run.ops[i].collective).filter(|&c| lost[c] < 1.0) {
+        let waits = run.times.end - run.free;
+        run.times.expose(&plan.collectives[c], waits);
+    }
+    run.times
+}
+
+/// A moment, for heaps: the earliest first, of several the first in the program.
+#[derive(Clone, Copy, PartialEq)]
+struct Moment(f64, usize);
+
+impl Eq for Moment {}
+
+impl PartialOrd for Moment {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Moment {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.total_cmp(&other.0).then(self.1.cmp(&other.1))
+    }
+}
+
+/// A run under way. What is said about a loop of operations stands at the last one of it, its leader.
+struct Run<'a> {
+    ops: &'a mut [PlannedOp],
+    plan: &'a Plan,
+    lost: &'a [f64],
+    order: Order,
+    /// The operations that run together with each leader, in order.
+    members: Vec<Vec<usize>>,
+    /// The leaders in each loop or branch of the program, and at the end those outside of all.
+    inside: Vec<Vec<usize>>,
+    /// Who reads what a leader makes.
+    readers: Vec<Vec<usize>>,
+    /// How many operands are not there yet.
+    waits: Vec<usize>,
+    /// When the last operand is there, and whose result it is.
+    needs: Vec<(f64, Option<usize>)>,
+    /// When the results are there.
+    ready: Vec<f64>,
+    /// When the device has computed everything so far.
+    free: f64,
+    times: Times,
+}
+
+impl<'a> Run<'a> {
+    fn new(ops: &'a mut [PlannedOp], leader: &[usize], plan: &'a Plan, lost: &'a [f64], order: Order) -> Run<'a> {
+        let count = ops.len();
+        let mut run = Run {
+            plan,
+            lost,
+            order,
+            members: vec![vec![]; count],
+            inside: vec![vec![]; count + 1],
+            readers: vec![vec![]; count],
+            waits: vec![0; count],
+            needs: vec![(0.0, None); count],
+            ready: vec![0.0; count],
+            free: 0.0,
+            times: Times { end: 0.0, computing: 0.0, lanes: vec![] },
+            ops,
+        };
+        for i in 0..count {
+            run.members[leader[i]].push(i);
+            if leader[i] == i {
+                run.inside[run.ops[i].parent.unwrap_or(count)].push(i);
+            }
+            for operand in &run.ops[i].operands {
+                let Operand::Op(from) = *operand else { continue };
+                // What is inside a loop is read when the loop starts; what that hands in itself is there then.
+                let mut reader = i;
+                while run.ops[reader].parent != run.ops[from].parent
+                    && let Some(outer) = run.ops[reader].parent.filter(|&outer| outer != from)
+                {
+                    reader = outer;
+                }
+                let (from, to) = (leader[from], leader[reader]);
+                if from != to && run.ops[from].parent == run.ops[to].parent {
+                    run.readers[from].push(to);
+                    run.waits[to] += 1;
+                }
+            }
+        }
+        run
+    }
+
+    /// Runs what is inside a loop or branch, or all of the program, from `start` on. Says when all of it is done.
+    fn block(&mut self, around: Option<usize>, start: f64) -> f64 {
+        let inside = std::mem::take(&mut self.inside[around.unwrap_or(self.ops.len())]);
+        let mut is_done = vec![false; inside.len()];
+        let place = |leader: usize| inside.binary_search(&leader).unwrap_or(0);
+        let (mut head, mut now, mut end) = (0, start.max(self.free), start);
+        let mut coming: BinaryHeap<Reverse<Moment>> = BinaryHeap::new();
+        let mut there: BinaryHeap<Reverse<usize>> = BinaryHeap::new();
+        for &i in &inside {
+            self.needs[i].0 = self.needs[i].0.max(start);
+            match self.order {
+                _ if self.waits[i] > 0 => {}
+                Order::Written => there.push(Reverse(i)),
+                Order::Ready => coming.push(Reverse(Moment(self.needs[i].0, i))),
+            }
+        }
+        loop {
+            let next = match coming.peek() {
+                Some(Reverse(Moment(at, _))) if *at <= now => coming.pop().map(|Reverse(Moment(_, i))| i),
+                _ => None,
+            };
+            let done = match next {
+                None if self.order == Order::Written => match there.pop() {
+                    Some(Reverse(i)) => i,
+                    None => break,
+                },
+                Some(i) if self.is_beside(i) => i,
+                Some(i) => {
+                    there.push(Reverse(i));
+                    continue;
+                }
+                None => {
+                    while is_done.get(head) == Some(&true) {
+                        head += 1;
+                    }
+                    let in_reach = inside.get(head).map_or(usize::MAX, |first| first.saturating_add(WINDOW));
+                    match (there.peek(), coming.peek()) {
+                        (Some(&Reverse(i)), later) if i <= in_reach || later.is_none() => {
+                            there.pop();
+                            i
+                        }
+                        (_, Some(Reverse(Moment(at, _)))) => {
+                            now = *at;
+                            continue;
+                        }
+                        (_, None) => break,
+                    }
+                }
+            };
+            if self.is_beside(done) {
+                self.communicate(done);
+            } else {
+                self.compute(done, now);
+                now = self.free;
+            }
+            is_done[place(done)] = true;
+            end = end.max(self.ready[done]);
+            for reader in std::mem::take(&mut self.readers[done]) {
+                if self.ready[done] > self.needs[reader].0 {
+                    self.needs[reader] = (self.ready[done], Some(done));
+                }
+                self.waits[reader] -= 1;
+                match self.order {
+                    _ if self.waits[reader] > 0 => {}
+                    Order::Written => there.push(Reverse(reader)),
+                    Order::Ready => coming.push(Reverse(Moment(self.needs[reader].0, reader))),
+                }
+            }
+        }
+        end
+    }
+
+    /// Whether `i` is a collective that others run beside.
+    fn is_beside(&self, i: usize) -> bool {
+        self.ops[i].collective.is_some_and(|c| self.lost[c] < 1.0)
+    }
+
+    fn communicate(&mut self, i: usize) {
+        let Some(c) = self.ops[i].collective else { return };
+        let takes = self.ops[i].seconds * self.ops[i].runs();
+        self.ops[i].start = self.times.communicate(&self.plan.collectives[c], self.needs[i].0, takes, self.lost[c]);
+        self.ready[i] = self.ops[i].start + takes;
+    }
+
+    /// Computes the loop that `i` leads, or runs what is inside it, from `now` on.
+    fn compute(&mut self, i: usize, now: f64) {
+        let start = now.max(self.needs[i].0);
+        let takes: f64 = self.members[i].iter().map(|&m| self.ops[m].seconds * self.ops[m].runs()).sum();
+        if let Some(c) = self.ops[i].collective {
+            self.times.communicate(&self.plan.collectives[c], start, takes, 0.0);
+            self.times.expose(&self.plan.collectives[c], start + takes - self.free);
+        } else if let Some(c) = self.needs[i].1.and_then(|from| self.ops[from].collective) {
+            self.times.expose(&self.plan.collectives[c], start - self.free);
+        }
+        let beside = if self.ops[i].collective.is_some() { 0.0 } else { self.times.lost_between(start, start + takes) };
+        let slower = if takes > 0.0 { 1.0 + beside / takes } else { 1.0 };
+        let mut at = start;
+        for m in std::mem::take(&mut self.members[i]) {
+            self.ops[m].start = at;
+            at += self.ops[m].seconds * self.ops[m].runs() * slower;
+        }
+        if self.ops[i].collective.is_none() {
+            self.times.computing += takes + beside;
+        }
+        self.free = start + takes + beside;
+        self.ready[i] = self.free;
+        if !self.inside[i].is_empty() {
+            self.ready[i] = self.ready[i].max(self.block(Some(i), start));
         }
     }
-    last
 }
 
 impl Times {
@@ -134,13 +315,4 @@ impl Times {
             self.lanes.len() - 1
         })
     }
-}
-
-/// Whether operation `inner` is inside `outer`.
-fn is_inside(ops: &[PlannedOp], inner: usize, outer: usize) -> bool {
-    let mut at = ops[inner].parent;
-    while at.is_some_and(|o| o > outer) {
-        at = at.and_then(|o| ops[o].parent);
-    }
-    at == Some(outer)
 }

@@ -10,7 +10,7 @@ use meshwork_ir::hash::HashMap;
 use meshwork_ir::op::{BinaryOp, MovementOp, UnaryOp};
 use meshwork_ir::{Def, ElementType, Module, OpId, OpKind, ValueId};
 
-use super::fuse::{MADE_AGAIN, Part, Rows, class_of, groups, part_of, pieces_in_place, reduces_rows};
+use super::fuse::{MADE_AGAIN, Part, Rows, class_of, groups, part_of, pieces_in_place, reduces_rows, units};
 use crate::plan::cause::short_name;
 use crate::plan::cost::{Class, Machine};
 use crate::plan::memory::type_bytes;
@@ -50,11 +50,14 @@ struct Loops<'a> {
     group: Vec<usize>,
     /// Bytes of concatenations that each operation writes in their places.
     placed: Vec<i64>,
+    /// The last operation of what each starts with.
+    unit: Vec<usize>,
     rows: Rows,
 }
 
-/// Sets traffic and seconds of every operation that is no collective, on a mesh of `devices` devices.
-pub(super) fn set_times(module: &Module, ops: &mut [PlannedOp], machine: &Machine, devices: i64) {
+/// Sets traffic and seconds of every operation that is no collective, on a mesh of `devices` devices. Gives for each the last
+/// operation of what it starts together with.
+pub(super) fn set_times(module: &Module, ops: &mut [PlannedOp], machine: &Machine, devices: i64) -> Vec<usize> {
     let loops = Loops::of(module, ops, Rows::of(machine));
     let mut seen: HashMap<(usize, ValueId), usize> = HashMap::default();
     let mut shares: Vec<Share> = vec![Share::default(); ops.len()];
@@ -95,10 +98,11 @@ pub(super) fn set_times(module: &Module, ops: &mut [PlannedOp], machine: &Machin
         if ops[i].collective.is_none() && !loops.is_made_again(i) {
             let leader = ops[loops.group[i]].op;
             let fixed = machine.device.curve(class_of(module, leader, loops.rows)).microseconds * 1e-6;
-            let fixed = if loops.group[i] == i { Fixed::Leads(fixed) } else { Fixed::Follows(fixed) };
+            let fixed = if loops.starts(i, &ops[i]) { Fixed::Leads(fixed) } else { Fixed::Follows(fixed) };
             ops[i].seconds = seconds_of(&ops[i], shares[i], &phases[loops.group[i]], fixed, machine, devices);
         }
     }
+    loops.unit
 }
 
 /// The time to start a loop, of the operation that has it or of another one.
@@ -173,9 +177,14 @@ impl<'a> Loops<'a> {
         let ids: Vec<OpId> = ops.iter().map(|op| op.op).collect();
         let index: HashMap<OpId, usize> = ids.iter().enumerate().map(|(i, &op)| (op, i)).collect();
         let parts: Vec<Part> = ids.iter().map(|&op| part_of(module, op, rows)).collect();
-        let mut loops = Loops { module, ids, index, parts, group: vec![], placed: vec![], rows };
+        let mut loops = Loops { module, ids, index, parts, group: vec![], placed: vec![], unit: vec![], rows };
         loops.group = groups(module, ops, &loops.parts, &|v| loops.made_by(v), rows);
         loops.placed = pieces_in_place(module, ops, &loops.group, &|v| loops.made_by(v));
+        loops.unit = match rows {
+            Rows::InMemory => units(module, ops, &loops.group, &|v| loops.made_by(v)),
+            // Nothing runs beside what is sent.
+            Rows::InCache => (0..ops.len()).map(|i| if loops.is_made_again(i) { i } else { loops.group[i] }).collect(),
+        };
         loops
     }
 
@@ -188,6 +197,15 @@ impl<'a> Loops<'a> {
 
     fn is_made_again(&self, i: usize) -> bool {
         self.group[i] == MADE_AGAIN
+    }
+
+    /// Whether operation `i` has the time to start a loop. What only joins pieces that are in their places starts nothing.
+    fn starts(&self, i: usize, op: &PlannedOp) -> bool {
+        let pieces =
+            |v: &ValueId| self.made_by(*v).is_some_and(|from| self.unit[from] == from && self.group[from] == i);
+        let data = self.module.op(op.op);
+        let joins = data.kind() == MovementOp::Concatenate && op.traffic == 0 && data.operands().iter().any(pieces);
+        self.unit[i] == i && !joins
     }
 
     /// The first phase of group `g` in which `v` is there.
