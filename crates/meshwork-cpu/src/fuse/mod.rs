@@ -37,7 +37,7 @@ pub(crate) use graph::Moved;
 use graph::Node;
 pub(crate) use group::State;
 use numbers::lane;
-pub(crate) use numbers::{Arithmetic, apply, cost, is_arithmetic};
+pub(crate) use numbers::{Arithmetic, apply, cost, is_arithmetic, on};
 pub(crate) use range::{Devices, range};
 pub use work::Fused;
 

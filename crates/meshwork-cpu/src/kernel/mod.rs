@@ -11,6 +11,7 @@ pub mod lanes;
 mod math;
 mod prepare;
 mod print;
+pub(crate) mod routine;
 mod ty;
 
 use std::fmt;

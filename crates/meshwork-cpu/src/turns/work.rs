@@ -5,7 +5,7 @@ use std::sync::Arc;
 use meshwork_ir::ElementType;
 
 use super::code::Place;
-use super::elements::{offsets, rest};
+use super::expand::{offsets, rest};
 use crate::kernel::Kernel;
 use crate::kernel::ir::{Call, Op};
 use crate::step::{Fault, Frame, Scratch, View, Work};
@@ -34,6 +34,33 @@ pub(super) struct Carry {
 pub(super) struct Copied {
     pub from: View,
     pub to: View,
+}
+
+impl Copied {
+    /// Copies it.
+    ///
+    /// # Safety
+    /// Both buffers are valid, and nobody else writes to where it goes.
+    pub unsafe fn run(&self, frame: &Frame<'_>) {
+        let Copied { from, to } = self;
+        let size = from.elem.storage_bytes();
+        // SAFETY: elements of both views, of which there are as many, and `to` is dense.
+        unsafe {
+            if from.is_dense() {
+                let there = frame.ptr(from.buf).offset(from.offset as isize);
+                return std::ptr::copy(there, frame.ptr(to.buf), from.len() * size);
+            }
+            if from.strides.iter().all(|&s| s == 0) {
+                let one = frame.ptr(from.buf).offset(from.offset as isize);
+                return spread((one, 0), (frame.ptr(to.buf), size as isize), from.len(), size);
+            }
+            let places = offsets(&from.dims, &from.strides, from.offset).into_iter();
+            for (from_byte, to_byte) in places.zip((0..).step_by(size)) {
+                let (from, to) = (frame.ptr(from.buf).offset(from_byte as isize), frame.ptr(to.buf).add(to_byte));
+                std::ptr::copy(from, to, size);
+            }
+        }
+    }
 }
 
 /// All turns of a loop.
@@ -157,33 +184,8 @@ impl Work for Rows {
     }
 
     unsafe fn run(&self, frame: &Frame<'_>, scratch: &mut Scratch, part: usize) -> Result<(), Fault> {
-        for Copied { from, to } in &self.copied {
-            let size = from.elem.storage_bytes();
-            if from.is_dense() {
-                // SAFETY: both views are dense and have as many elements; there is one part.
-                unsafe {
-                    let there = frame.ptr(from.buf).offset(from.offset as isize);
-                    std::ptr::copy(there, frame.ptr(to.buf), from.len() * size);
-                }
-                continue;
-            }
-            if from.strides.iter().all(|&s| s == 0) {
-                // SAFETY: one element is read, and all of a dense view are written; there is one part.
-                unsafe {
-                    let one = frame.ptr(from.buf).offset(from.offset as isize);
-                    spread((one, 0), (frame.ptr(to.buf), size as isize), from.len(), size);
-                }
-                continue;
-            }
-            let places = offsets(&from.dims, &from.strides, from.offset).into_iter();
-            for (from_byte, to_byte) in places.zip((0..).step_by(size)) {
-                // SAFETY: elements of both views; there is one part.
-                unsafe {
-                    let (from, to) = (frame.ptr(from.buf).offset(from_byte as isize), frame.ptr(to.buf).add(to_byte));
-                    std::ptr::copy(from, to, size);
-                }
-            }
-        }
+        // SAFETY: there is one part if anything is copied.
+        self.copied.iter().for_each(|c| unsafe { c.run(frame) });
         let state = scratch.panels(self.rows[self.rows.len() - 1].max(64));
         let chunks = self.lanes.div_ceil(self.chunk);
         let mine = chunks * part / self.parts..chunks * (part + 1) / self.parts;

@@ -299,6 +299,12 @@ impl State<'_, '_> {
                 self.out.values[v as usize].home = Home::None;
                 self.retire(inst);
             }
+            Inst::Test(v) => {
+                let r = self.register(v, &[v]);
+                self.out.asm.vex(op::MOVD_STORE, false, r, 0, Rm::Reg(gpr::RAX), None);
+                self.out.asm.cmp_imm(gpr::RAX, 0);
+                self.retire(inst);
+            }
             Inst::Store { src, arg, ahead, scale, past } => {
                 let (r, width) = (self.register(src, &[src]), self.value(src).width);
                 let rm = self.out.element(arg, ahead, scale);
@@ -313,9 +319,9 @@ impl State<'_, '_> {
                 self.out.asm.vex(op::MOVUPS_STORE, true, r, 0, at(FRAME, slot), None);
                 self.retire(inst);
             }
-            Inst::StoreOne { src, arg, scale, place } => {
+            Inst::StoreOne { src, arg, scale, place, disp } => {
                 let r = self.register(src, &[src, place]);
-                let rm = self.one(arg, place, &[src, place]);
+                let rm = self.one(arg, (place, disp), &[src, place]);
                 let asm = &mut *self.out.asm;
                 match scale {
                     0 => asm.vex(op::PEXTRB, false, r, 0, rm, Some(0)),
@@ -409,8 +415,8 @@ impl State<'_, '_> {
                 }
                 self.retire(inst);
             }
-            Inst::Spread { dst, arg, scale, shl, place } => {
-                let from = self.one(arg, place, &[place]);
+            Inst::Spread { dst, arg, scale, shl, place, disp } => {
+                let from = self.one(arg, (place, disp), &[place]);
                 self.retire(inst);
                 let r = self.result(dst);
                 let asm = &mut *self.out.asm;
@@ -446,15 +452,15 @@ impl State<'_, '_> {
         }
     }
 
-    /// The one element of `arg`, or the one `place` bytes further on.
-    fn one(&mut self, arg: u16, place: V, locked: &[V]) -> Rm {
+    /// The one element of `arg`, or the one `disp` bytes further on, and `place` more.
+    fn one(&mut self, arg: u16, (place, disp): (V, i32), locked: &[V]) -> Rm {
         if place == NONE {
-            return at(self.out.pointer(arg), 0);
+            return at(self.out.pointer(arg), disp);
         }
         let r = self.register(place, locked);
         let base = self.out.pointer(arg);
         self.out.asm.vex(op::MOVD_STORE, false, r, 0, Rm::Reg(gpr::RDX), None);
-        Rm::Mem { base, index: Some((gpr::RDX, 0)), disp: 0 }
+        Rm::Mem { base, index: Some((gpr::RDX, 0)), disp }
     }
 
     fn read_buffer(&mut self, dst: V) {

@@ -321,6 +321,11 @@ impl Asm {
         self.int(true, false, &[0x3B], a, rm, &[]);
     }
 
+    /// Compares the lower 32 bits of `a` with `value`.
+    pub fn cmp_imm(&mut self, a: Gpr, value: i32) {
+        self.int(false, false, &[0x81], 7, Rm::Reg(a), &value.to_le_bytes());
+    }
+
     /// `dst = rm` if the condition holds.
     pub fn mov_if(&mut self, cond: Cond, dst: Gpr, rm: Rm) {
         self.int(true, false, &[0x0F, 0x40 | cond as u8], dst, rm, &[]);

@@ -30,6 +30,7 @@ pub const LENGTH: i32 = 8;
 pub const TABLES: i32 = 16;
 
 /// A compiled function and what its caller must prepare.
+#[derive(Debug)]
 pub struct Function {
     /// Machine code with its constants.
     pub bytes: Vec<u8>,

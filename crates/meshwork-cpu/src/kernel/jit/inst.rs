@@ -92,6 +92,8 @@ pub enum Inst {
     Vex(Vex),
     /// Brings a value into a register now, since its memory is about to be written.
     Touch(V),
+    /// Compares lane 0, a mask, with zero: the last instruction before a jump.
+    Test(V),
     /// Writes all lanes of `src` to neighboring elements; `past` the caches if they are aligned to a vector.
     Store { src: V, arg: u16, ahead: i32, scale: u8, past: bool },
     /// Writes the 32 bytes of `src` to the frame.
@@ -108,15 +110,15 @@ pub enum Inst {
     LoadPair { dst: V, arg: u16, ahead: i32, scale: u8 },
     /// Writes all lanes to every other element. `mask` selects the even lanes of a vector.
     StorePair { src: V, mask: V, arg: u16, ahead: i32, scale: u8 },
-    /// The one element of `arg` as an integer in all lanes of that size, after `shl` bits of shift; if there is a `place`, the
-    /// element that many bytes further on.
-    Spread { dst: V, arg: u16, scale: u8, shl: u8, place: V },
+    /// The one element of `arg` as an integer in all lanes of that size, after `shl` bits of shift; of the element `disp` bytes
+    /// further on, and `place` more if there is one.
+    Spread { dst: V, arg: u16, scale: u8, shl: u8, place: V, disp: i32 },
     /// All bits set if the byte of `arg` is not zero, none otherwise.
     SpreadMask { dst: V, arg: u16 },
     /// Index of the element `ahead` along `dim`, in all lanes of `1 << scale` bytes.
     Index { dst: V, dim: u8, ahead: i32, scale: u8 },
-    /// Writes lane 0 of `src` to the one element of `arg`, or to the one `place` bytes further on.
-    StoreOne { src: V, arg: u16, scale: u8, place: V },
+    /// Writes lane 0 of `src` to the one element of `arg`, or further on, as for `Spread`.
+    StoreOne { src: V, arg: u16, scale: u8, place: V, disp: i32 },
 }
 
 impl Inst {
@@ -124,7 +126,7 @@ impl Inst {
     pub fn sources(&self) -> impl Iterator<Item = V> + use<> {
         let list = match *self {
             Inst::Vex(x) => [x.a, x.b, x.c],
-            Inst::Touch(v) => [v, NONE, NONE],
+            Inst::Touch(v) | Inst::Test(v) => [v, NONE, NONE],
             Inst::Store { src, .. } | Inst::Keep { src, .. } => [src, NONE, NONE],
             Inst::StoreOne { src, place, .. } => [src, place, NONE],
             Inst::Spread { place, .. } => [place, NONE, NONE],
@@ -143,6 +145,7 @@ impl Inst {
             Inst::LoadRest { dst, .. } | Inst::Gather { dst, .. } | Inst::LoadPair { dst, .. } => Some(dst),
             Inst::Spread { dst, .. } | Inst::SpreadMask { dst, .. } | Inst::Index { dst, .. } => Some(dst),
             Inst::Touch(_)
+            | Inst::Test(_)
             | Inst::Store { .. }
             | Inst::Keep { .. }
             | Inst::StoreRest { .. }

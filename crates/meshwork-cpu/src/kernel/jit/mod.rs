@@ -14,14 +14,16 @@ mod emit;
 mod inst;
 mod lower;
 pub(crate) mod memory;
+mod routine;
 
 use super::Stores;
 use super::interp::loops;
-use super::ir::{Access, Body, Call, Ty};
+use super::ir::{Access, Body, Call, Flow, Ty};
 use crate::step::Scratch;
 use memory::MachineCode;
 
 /// A compiled kernel.
+#[derive(Debug)]
 pub struct Compiled {
     code: MachineCode,
     function: emit::Function,
@@ -50,6 +52,13 @@ pub fn compile(body: &Body, types: &[Vec<Option<Ty>>], stores: Stores) -> Option
     });
     let temps = body.temps.iter().map(|ty| ty.size()).collect();
     Some(Compiled { code, strides: strides.collect(), temps, function })
+}
+
+/// Compiles `body`, whose phases run once, as `flow` says; `None` as for [`compile`].
+pub fn compile_routine(body: &Body, types: &[Vec<Option<Ty>>], flow: &[Flow]) -> Option<Compiled> {
+    let function = routine::compile(body, types, flow)?;
+    let code = memory::publish(&function.bytes)?;
+    Some(Compiled { code, strides: vec![], temps: vec![], function })
 }
 
 impl Compiled {
