@@ -19,6 +19,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
 pub use error::KernelError;
 use ir::{Body, Call};
+pub(crate) use ty::is_byte_float;
 
 use meshwork_ir::hash::HashMap;
 

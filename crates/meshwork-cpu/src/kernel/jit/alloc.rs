@@ -75,7 +75,7 @@ pub fn pressure(insts: &[Inst], values: &[Value]) -> usize {
     }
     let counts = |v: V| {
         let value = &values[v as usize];
-        value.pin.is_none() && !matches!(value.home, Home::Pool(_) | Home::Slot(_))
+        value.pin.is_none() && !matches!(value.home, Home::Pool(_) | Home::Slot(_) | Home::Called(_))
     };
     let mut live = vec![false; values.len()];
     let (mut now, mut most) = (0usize, 0);
@@ -157,7 +157,7 @@ impl Emitter<'_> {
     fn home(&mut self, home: Home) -> Rm {
         match home {
             Home::Pool(byte) => Rm::Pool(byte),
-            Home::Slot(byte) => at(FRAME, byte),
+            Home::Slot(byte) | Home::Called(byte) => at(FRAME, byte),
             Home::Arg { arg, ahead, scale } => self.element(arg, ahead, scale),
             // Values without a home are in registers; the allocator never asks.
             Home::None => at(FRAME, self.frame.buffer),
@@ -257,7 +257,7 @@ impl State<'_, '_> {
         }
         let value = *self.value(v);
         let fits = match value.home {
-            Home::Pool(_) | Home::Slot(_) => true,
+            Home::Pool(_) | Home::Slot(_) | Home::Called(_) => true,
             // Another use soon: one load for both.
             Home::Arg { .. } => value.width == read && self.next[v as usize] == NEVER,
             Home::None => false,
@@ -319,6 +319,7 @@ impl State<'_, '_> {
                 self.out.asm.vex(op::MOVUPS_STORE, true, r, 0, at(FRAME, slot), None);
                 self.retire(inst);
             }
+            Inst::Call { site, slots } => self.call(site, slots),
             Inst::StoreOne { src, arg, scale, place, disp } => {
                 let r = self.register(src, &[src, place]);
                 let rm = self.one(arg, (place, disp), &[src, place]);
@@ -449,6 +450,46 @@ impl State<'_, '_> {
                 asm.vex(op::MOVQ_FROM_GPR, false, r, 0, Rm::Reg(gpr::RAX), None);
                 asm.vex(op::PBROADCAST[usize::from(scale)], true, r, 0, Rm::Reg(r), None);
             }
+        }
+    }
+
+    /// Calls a loop; no register survives that by itself.
+    fn call(&mut self, site: u64, slots: i32) {
+        let mut pinned = vec![];
+        for r in 0..16u8 {
+            let v = self.held[usize::from(r)];
+            if v == NONE {
+                continue;
+            }
+            if self.value(v).pin.is_some() {
+                if !matches!(self.value(v).home, Home::Pool(_)) {
+                    let slot = self.out.frame.slot();
+                    self.out.asm.vex(op::MOVUPS_STORE, true, r, 0, at(FRAME, slot), None);
+                    pinned.push((r, at(FRAME, slot)));
+                } else if let Home::Pool(byte) = self.value(v).home {
+                    pinned.push((r, Rm::Pool(byte)));
+                }
+                continue;
+            }
+            if self.value(v).home == Home::None && self.next[v as usize] != NEVER {
+                let slot = self.out.frame.slot();
+                self.out.asm.vex(op::MOVUPS_STORE, true, r, 0, at(FRAME, slot), None);
+                self.out.values[v as usize].home = Home::Slot(slot);
+            }
+            self.release(v);
+        }
+        let lost = [gpr::RSI, gpr::RDI, gpr::R8, gpr::R9, gpr::R10, gpr::R11];
+        let lost: Vec<Gpr> = lost.into_iter().filter(|&r| self.out.pointers.contains(&Some(r))).collect();
+        let saved = (self.out.frame.slot(), self.out.frame.slot());
+        let asm = &mut *self.out.asm;
+        lost.iter().zip((saved.0..).step_by(8)).for_each(|(&r, byte)| asm.store(at(FRAME, byte), r));
+        asm.lea(gpr::RSI, at(FRAME, slots));
+        asm.set_wide(gpr::RDI, site);
+        asm.set_wide(gpr::RAX, super::calls::call as *const () as u64);
+        asm.call(gpr::RAX);
+        lost.iter().zip((saved.0..).step_by(8)).for_each(|(&r, byte)| asm.load(r, at(FRAME, byte)));
+        for (r, from) in pinned {
+            asm.vex(op::MOVUPS, true, r, 0, from, None);
         }
     }
 

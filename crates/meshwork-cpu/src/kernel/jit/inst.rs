@@ -17,6 +17,8 @@ pub enum Home {
     Pool(u32),
     /// The frame, at this byte.
     Slot(i32),
+    /// The frame, at this byte, where a call has just written it.
+    Called(i32),
     /// Argument (or temporary) `arg`, `ahead` elements of `1 << scale` bytes after the present one.
     Arg { arg: u16, ahead: i32, scale: u8 },
 }
@@ -98,6 +100,8 @@ pub enum Inst {
     Store { src: V, arg: u16, ahead: i32, scale: u8, past: bool },
     /// Writes the 32 bytes of `src` to the frame.
     Keep { src: V, slot: i32 },
+    /// Calls the function of a [`Site`](super::calls::Site), by its address, on vectors from this byte of the frame on.
+    Call { site: u64, slots: i32 },
     /// Reads the rest of the row; lanes beyond hold anything. `mask` selects lanes where the size is 4 or 8.
     LoadRest { dst: V, mask: V, arg: u16, scale: u8 },
     /// Writes the rest of the row.
@@ -134,6 +138,7 @@ impl Inst {
             Inst::StoreRest { src, mask, .. } | Inst::StorePair { src, mask, .. } => [src, mask, NONE],
             Inst::Scatter { src, .. } => [src, NONE, NONE],
             Inst::Gather { .. } | Inst::LoadPair { .. } | Inst::SpreadMask { .. } | Inst::Index { .. } => [NONE; 3],
+            Inst::Call { .. } => [NONE; 3],
         };
         list.into_iter().filter(|&v| v != NONE)
     }
@@ -148,6 +153,7 @@ impl Inst {
             | Inst::Test(_)
             | Inst::Store { .. }
             | Inst::Keep { .. }
+            | Inst::Call { .. }
             | Inst::StoreRest { .. }
             | Inst::Scatter { .. }
             | Inst::StorePair { .. }
@@ -221,6 +227,10 @@ pub mod op {
     pub const PMULLW: Enc = enc(1, 1, 0xD5);
     pub const PMULLD: Enc = enc(1, 2, 0x40);
     pub const PMULUDQ: Enc = enc(1, 1, 0xF4);
+    pub const PMULDQ: Enc = enc(1, 2, 0x28);
+    pub const PMADDUBSW: Enc = enc(1, 2, 0x04);
+    pub const PMADDWD: Enc = enc(1, 1, 0xF5);
+    pub const PSADBW: Enc = enc(1, 1, 0xF6);
     pub const PAND: Enc = enc(1, 1, 0xDB);
     pub const PANDN: Enc = enc(1, 1, 0xDF);
     pub const POR: Enc = enc(1, 1, 0xEB);

@@ -6,6 +6,7 @@ use meshwork_ir::hash::HashMap;
 use super::arith::float_index;
 use super::code::{Code, Unit, log2};
 use super::inst::{Count, Form, Home, Inst, NONE, V, Vex, op};
+use crate::kernel::interp::table;
 use crate::kernel::ir::{Access, BinaryOp, Body, Combine, Extent, Op, Phase, Ty, UnaryOp, Val};
 use crate::kernel::{Stores, lanes};
 
@@ -279,10 +280,43 @@ impl<'a> Lower<'a> {
 
     fn op(&mut self, code: &mut Code<'_>, at: usize, mode: Mode) -> Option<()> {
         let vectors = if let Mode::Group(n) = mode { n } else { 1 };
+        let before = code.insts.len();
         for u in 0..vectors {
-            let v = self.one(code, at, mode, u)?;
+            let Some(v) = self.one(code, at, mode, u) else {
+                code.insts.truncate(before);
+                return self.call(code, at, mode);
+            };
             if self.uniform[at] {
                 self.vals[at] = [v; 4];
+            } else {
+                self.vals[at][u] = v;
+            }
+        }
+        Some(())
+    }
+
+    /// Op `at`, which has no instructions, by the interpreter's loop.
+    fn call(&mut self, code: &mut Code<'_>, at: usize, mode: Mode) -> Option<()> {
+        let (run, a, b) = match self.phase.ops[at] {
+            Op::Unary(f, a) => (table::unary(f, self.ty(a))?, a, None),
+            Op::Binary(f, a, b) => (table::binary(f, self.ty(a))?, a, Some(b)),
+            Op::Convert(to, a) => (table::convert(self.ty(a), to), a, None),
+            Op::Round(elem, a) => (table::round(elem)?, a, None),
+            _ => return None,
+        };
+        if self.types[at] == Some(Ty::Pred) || self.ty(a) == Ty::Pred {
+            return None;
+        }
+        let vectors = if let Mode::Group(n) = mode { n } else { 1 };
+        let list = |v: Val| self.vals[usize::from(v)][..vectors].to_vec();
+        let size = self.types[at]?.size();
+        let lanes = if mode == Mode::Uniform { 1 } else { self.lanes };
+        let results = code.called(run, lanes, &list(a), &b.map_or(vec![], list), size);
+        for (u, v) in results.into_iter().enumerate() {
+            if self.uniform[at] {
+                let spread = code.unit.value(32, Home::None);
+                code.insts.push(Inst::Vex(moved(spread, v, op::PBROADCAST[usize::from(log2(size))])));
+                self.vals[at] = [spread; 4];
             } else {
                 self.vals[at][u] = v;
             }

@@ -7,6 +7,7 @@
 mod alloc;
 mod arith;
 mod asm;
+mod calls;
 mod carried;
 mod code;
 mod convert;

@@ -21,7 +21,7 @@ pub fn compile(body: &Body, types: &[Vec<Option<Ty>>], flow: &[Flow]) -> Option<
     let args = body.args.len();
     let buffer = ((TABLES + 8 * args as i32) as u32).next_multiple_of(64) as i32;
     let frame = Frame { ptrs: TABLES, strides: TABLES, index: TABLES, buffer, bytes: buffer + 64 };
-    let mut unit = Unit { values: vec![], masks: vec![], pool: Pool::default(), frame };
+    let mut unit = Unit { values: vec![], masks: vec![], pool: Pool::default(), frame, sites: vec![] };
     let scalars: Vec<i32> = (0..body.scalars).map(|_| unit.frame.slot()).collect();
     let mut asm = Asm::default();
     let saved = [gpr::RBX, gpr::RBP, gpr::R12, gpr::R13, gpr::R14, gpr::R15];
@@ -41,6 +41,7 @@ pub fn compile(body: &Body, types: &[Vec<Option<Ty>>], flow: &[Flow]) -> Option<
         dims: 0,
         float_index: false,
         interleave: vec![],
+        sites: unit.sites,
     })
 }
 

@@ -72,7 +72,10 @@ impl Machine<'_, '_> {
             let count = self.dims(args[i]).iter().product::<i64>();
             kinds.push(if module.returned(body)[i] == args[i] {
                 Kind::Idle
-            } else if count > MOST_CELLS || is_moving(module, args[i]) || is_moving(module, module.block(cond).args()[i]) {
+            } else if count > MOST_CELLS
+                || is_moving(module, args[i])
+                || is_moving(module, module.block(cond).args()[i])
+            {
                 Kind::Table(self.carried_table(op, operand)?)
             } else {
                 let numbers = self.value(operand, None)?;
@@ -316,7 +319,9 @@ fn is_cheap(module: &Module, op: OpId) -> bool {
         let count: i64 = data.results().iter().map(|&r| module.ty(r).dims().iter().product::<i64>()).sum();
         match data.kind() {
             OpKind::Source(_) | OpKind::Control(ControlOp::HloReturn) => Some(0),
-            OpKind::Unary(_) | OpKind::Binary(_) | OpKind::Mixed(_) => Some(count as u64 * u64::from(fuse::cost(data.kind()))),
+            OpKind::Unary(_) | OpKind::Binary(_) | OpKind::Mixed(_) => {
+                Some(count as u64 * u64::from(fuse::cost(data.kind())))
+            }
             OpKind::Movement(MovementOp::BroadcastInDim | MovementOp::Reshape | MovementOp::Slice) => Some(0),
             _ => None,
         }
@@ -331,7 +336,7 @@ pub(super) fn is_plain(module: &Module, op: OpId) -> bool {
         let data = module.op(inner);
         let typed = data.results().iter().all(|&r| match module.ty(r).elem() {
             Some(ElementType::BF16 | ElementType::F16) | None => false,
-            Some(elem) => Ty::of(elem).is_some(),
+            Some(elem) => fuse::has_lanes(elem),
         });
         let kind = match data.kind() {
             OpKind::Unary(_) | OpKind::Binary(_) | OpKind::Mixed(_) | OpKind::Source(_) => true,
