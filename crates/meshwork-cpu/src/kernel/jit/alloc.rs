@@ -325,8 +325,8 @@ impl State<'_, '_> {
                 let rm = self.one(arg, (place, disp), &[src, place]);
                 let asm = &mut *self.out.asm;
                 match scale {
-                    0 => asm.vex(op::PEXTRB, false, r, 0, rm, Some(0)),
-                    1 => asm.vex(op::PEXTRW, false, r, 0, rm, Some(0)),
+                    0 => asm.vex(op::PEXTR[0], false, r, 0, rm, Some(0)),
+                    1 => asm.vex(op::PEXTR[1], false, r, 0, rm, Some(0)),
                     2 => asm.vex(op::MOVD_STORE, false, r, 0, rm, None),
                     _ => asm.vex(op::MOVQ_STORE, false, r, 0, rm, None),
                 }
@@ -361,12 +361,16 @@ impl State<'_, '_> {
                 }
                 self.retire(inst);
             }
-            Inst::Gather { dst, arg, ahead, scale, count: Count::Lanes(lanes) } if scale >= 2 && lanes >= 4 => {
+            Inst::Gather { dst, arg, ahead, scale, count: Count::Lanes(lanes) } => {
                 self.gather(dst, arg, ahead, scale, lanes);
             }
             Inst::Gather { dst, arg, ahead, scale, count } => {
                 self.copy_strided(arg, ahead, scale, count, true);
                 self.read_buffer(dst);
+            }
+            Inst::Scatter { src, arg, ahead, scale, count: Count::Lanes(lanes) } => {
+                self.scatter(src, arg, ahead, scale, lanes);
+                self.retire(inst);
             }
             Inst::Scatter { src, arg, ahead, scale, count } => {
                 let r = self.register(src, &[src]);
@@ -529,37 +533,65 @@ impl State<'_, '_> {
         asm.jump_if(Cond::NotEqual, again);
     }
 
-    /// Puts elements of 4 or 8 bytes that are not adjacent into the lanes of `dst` one by one.
+    /// Puts elements that are not adjacent into the lanes of `dst` one by one.
     fn gather(&mut self, dst: V, arg: u16, ahead: i32, scale: u8, lanes: u8) {
-        let stride = at(FRAME, self.out.frame.strides + 8 * i32::from(arg));
-        let pointer = at(FRAME, self.out.frame.ptrs + 8 * i32::from(arg));
         let r = self.result(dst);
-        let wide = u32::from(lanes) << scale == 32;
-        let upper = if wide { self.take(&[dst]) } else { r };
-        let asm = &mut *self.out.asm;
-        asm.load(gpr::RDX, stride);
-        asm.lea(gpr::RAX, at(ELEMENT, ahead));
-        asm.mul(gpr::RAX, Rm::Reg(gpr::RDX));
-        asm.add(gpr::RAX, pointer);
-        let (first, insert) = if scale == 2 { (op::MOVD, op::PINSRD) } else { (op::MOVQ, op::PINSRQ) };
         let per_half = 16 >> scale;
+        let upper = if lanes > per_half { self.take(&[dst]) } else { r };
+        self.first_of(arg, ahead);
+        let asm = &mut *self.out.asm;
         for lane in 0..lanes {
             let to = if lane < per_half { r } else { upper };
             let (place, odd) = (lane % per_half, lane % 2 == 1);
             // Pairs share an address.
             let from = Rm::Mem { base: gpr::RAX, index: odd.then_some((gpr::RDX, 0)), disp: 0 };
-            if place == 0 {
-                asm.vex(first, false, to, 0, from, None);
+            if place == 0 && scale >= 2 {
+                asm.vex(if scale == 2 { op::MOVD } else { op::MOVQ }, false, to, 0, from, None);
             } else {
-                asm.vex(insert, false, to, to, from, Some(place));
+                if place == 0 {
+                    asm.vex(op::PXOR, false, to, to, Rm::Reg(to), None);
+                }
+                asm.vex(op::PINSR[usize::from(scale)], false, to, to, from, Some(place));
             }
             if odd && lane + 1 < lanes {
                 asm.lea(gpr::RAX, Rm::Mem { base: gpr::RAX, index: Some((gpr::RDX, 1)), disp: 0 });
             }
         }
-        if wide {
+        if upper != r {
             asm.vex(op::INSERT128, true, r, r, Rm::Reg(upper), Some(1));
         }
+    }
+
+    /// Writes elements that are not adjacent.
+    fn scatter(&mut self, src: V, arg: u16, ahead: i32, scale: u8, lanes: u8) {
+        let r = self.register(src, &[src]);
+        let per_half = 16 >> scale;
+        let upper = if lanes > per_half { self.take(&[src]) } else { r };
+        self.first_of(arg, ahead);
+        let asm = &mut *self.out.asm;
+        if upper != r {
+            asm.vex(op::EXTRACT128, true, r, 0, Rm::Reg(upper), Some(1));
+        }
+        for lane in 0..lanes {
+            let from = if lane < per_half { r } else { upper };
+            let odd = lane % 2 == 1;
+            let to = Rm::Mem { base: gpr::RAX, index: odd.then_some((gpr::RDX, 0)), disp: 0 };
+            asm.vex(op::PEXTR[usize::from(scale)], false, from, 0, to, Some(lane % per_half));
+            if odd && lane + 1 < lanes {
+                asm.lea(gpr::RAX, Rm::Mem { base: gpr::RAX, index: Some((gpr::RDX, 1)), disp: 0 });
+            }
+        }
+    }
+
+    /// The address of the element of `arg` `ahead` of the current one in `rax`, and the way to the next in `rdx`.
+    fn first_of(&mut self, arg: u16, ahead: i32) {
+        let stride = at(FRAME, self.out.frame.strides + 8 * i32::from(arg));
+        let pointer = at(FRAME, self.out.frame.ptrs + 8 * i32::from(arg));
+        let asm = &mut *self.out.asm;
+        asm.load(gpr::RDX, stride);
+        asm.lea(gpr::RAX, at(ELEMENT, ahead));
+        asm.mul(gpr::RAX, Rm::Reg(gpr::RDX));
+        asm.add(gpr::RAX, pointer);
     }
 
     /// Copies elements that are not adjacent to the buffer or back.

@@ -180,11 +180,10 @@ pub mod op {
     pub const MOVD_STORE: Enc = enc(1, 1, 0x7E);
     pub const MOVQ: Enc = enc(2, 1, 0x7E);
     pub const MOVQ_STORE: Enc = enc(1, 1, 0xD6);
-    pub const PINSRD: Enc = enc(1, 3, 0x22);
-    pub const PINSRQ: Enc = wide(enc(1, 3, 0x22));
+    /// Elements of 1, 2, 4, 8 bytes into a lane of 16 bytes, and out of one.
+    pub const PINSR: [Enc; 4] = [enc(1, 3, 0x20), enc(1, 1, 0xC4), enc(1, 3, 0x22), wide(enc(1, 3, 0x22))];
+    pub const PEXTR: [Enc; 4] = [enc(1, 3, 0x14), enc(1, 3, 0x15), enc(1, 3, 0x16), wide(enc(1, 3, 0x16))];
     pub const INSERT128: Enc = enc(1, 3, 0x38);
-    pub const PEXTRB: Enc = enc(1, 3, 0x14);
-    pub const PEXTRW: Enc = enc(1, 3, 0x15);
     pub const MASKMOVD_LOAD: Enc = enc(1, 2, 0x8C);
     pub const MASKMOVQ_LOAD: Enc = wide(enc(1, 2, 0x8C));
     pub const PBROADCAST: [Enc; 4] = [enc(1, 2, 0x78), enc(1, 2, 0x79), enc(1, 2, 0x58), enc(1, 2, 0x59)];
