@@ -12,8 +12,9 @@ use crate::step::{Fault, Frame, Scratch, View, Work};
 
 /// Bytes of state that a chunk keeps in the first-level cache.
 const STATE_BYTES: usize = 16 << 10;
-/// Lanes of a chunk are a multiple of this.
+/// Lanes of a chunk are a multiple of this, or of the second number if the state of so many does not fit.
 const GRAIN: usize = 64;
+const SMALL_GRAIN: usize = 16;
 /// A part costs at least this many nanoseconds.
 const PART_NS: f64 = 20_000.0;
 const MAX_PARTS: usize = 64;
@@ -96,7 +97,8 @@ impl Rows {
     ) -> Rows {
         let lanes = lanes as usize;
         let per_lane: usize = state.iter().filter(|s| s.1).map(|s| s.0.storage_bytes()).sum();
-        let most = (STATE_BYTES / per_lane.max(1) / GRAIN).max(1) * GRAIN;
+        let grain = if per_lane * GRAIN > 2 * STATE_BYTES { SMALL_GRAIN } else { GRAIN };
+        let most = (STATE_BYTES / per_lane.max(1) / grain).max(1) * grain;
         let cost = trips as f64 * turn_ns;
         // What is not written whole is copied first, and outputs without lanes are written by every part: by one, then.
         let outputs = places.iter().zip(&kernel.body().args).filter(|(_, arg)| arg.output);
@@ -105,7 +107,7 @@ impl Rows {
         // Every turn of a chunk waits for the one before, so few lanes leave the processor idle.
         let many = MAX_PARTS.min(lanes / ENOUGH_LANES).max(2);
         let wanted = if is_one { 1 } else { ((cost / PART_NS) as usize).clamp(1, many) };
-        let even = lanes.div_ceil(wanted).next_multiple_of(GRAIN).min(most);
+        let even = lanes.div_ceil(wanted).next_multiple_of(grain).min(most);
         // What is in the memory of the result would be updated by each chunk again.
         let ops = kernel.body().phases.iter().flat_map(|p| &p.ops);
         let has_tables = ops.into_iter().any(|op| matches!(op, Op::StoreAt(..)));
