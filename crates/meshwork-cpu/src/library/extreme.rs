@@ -404,7 +404,7 @@ fn loops_of(elem: ElementType, place: ElementType) -> Option<Loops> {
         ElementType::I16 => with_place!(i16),
         ElementType::I32 => with_place!(i32),
         ElementType::I64 => with_place!(i64),
-        ElementType::UI8 => with_place!(u8),
+        ElementType::UI8 | ElementType::I1 => with_place!(u8),
         ElementType::UI16 => with_place!(u16),
         ElementType::UI32 => with_place!(u32),
         ElementType::UI64 => with_place!(u64),
@@ -544,7 +544,7 @@ mod tests {
 
     #[test]
     fn largest_and_smallest_of_all_types() {
-        for elem in ["f32", "f64", "bf16", "f16", "i8", "ui8", "i32", "ui32", "i64", "ui64"] {
+        for elem in ["f32", "f64", "bf16", "f16", "i1", "i8", "ui8", "i32", "ui32", "i64", "ui64"] {
             for direction in ["GT", "LT"] {
                 for (dims, out, over) in [
                     ("5x7", "5x", 1),
