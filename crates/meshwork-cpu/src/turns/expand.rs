@@ -106,7 +106,8 @@ pub(crate) trait Expand<'m> {
         let count = self.rest(value, lane).iter().product::<i64>() as usize;
         self.spend(count as u64 * u64::from(fuse::cost(module.op(op).kind())));
         let one = |i: usize| {
-            let elements: Vec<Of<'m, Self>> = operands.iter().map(|(e, scalar)| e[if *scalar { 0 } else { i }]).collect();
+            let elements: Vec<Of<'m, Self>> =
+                operands.iter().map(|(e, scalar)| e[if *scalar { 0 } else { i }]).collect();
             fuse::apply(self.code(), module, op, &elements)
         };
         (0..count).map(one).collect()

@@ -48,6 +48,8 @@ pub(super) struct Machine<'a, 'm> {
     pub repeats: u64,
     /// Additions in all.
     pub cost: u64,
+    /// Additions, if everything ran once.
+    pub additions: u64,
     numbers: HashMap<ValueId, Numbers>,
     held: HashMap<ValueId, (usize, usize)>,
     aliases: HashMap<ValueId, ValueId>,
@@ -68,6 +70,7 @@ impl<'a, 'm> Machine<'a, 'm> {
             reads: vec![],
             repeats: 1,
             cost: 0,
+            additions: 0,
             numbers: HashMap::default(),
             held: HashMap::default(),
             aliases: HashMap::default(),
@@ -362,6 +365,7 @@ impl<'m> Expand<'m> for Machine<'_, 'm> {
     }
 
     fn spend(&mut self, additions: u64) {
+        self.additions += additions;
         self.cost = self.cost.saturating_add(additions.saturating_mul(self.repeats));
     }
 

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use meshwork_ir::OpId;
 
+use super::expand::{Expand, offsets};
 use super::work::Copied;
 use crate::compile::lower::Lower;
 use crate::kernel::ir::Ty;
@@ -22,10 +23,9 @@ use crate::program::Node;
 use crate::step::{Buf, Fault, Frame, Scratch, Step, View, Work};
 use code::Number;
 use machine::Machine;
-use super::expand::{Expand, offsets};
 
 /// Operations that a step of an ordinary loop is worth.
-const OPS_A_STEP: f64 = 150.0;
+const OPS_A_STEP: f64 = 130.0;
 
 /// All turns of a loop.
 #[derive(Debug)]
@@ -96,8 +96,8 @@ fn written(cx: &mut Lower<'_>, op: OpId) -> Option<()> {
             results.push((i, view));
         }
     }
-    let (ops, cost) = (m.code.len(), m.cost);
-    if ops as f64 > worth * OPS_A_STEP {
+    let (ops, cost, additions) = (m.code.len(), m.cost, m.additions);
+    if additions.max(ops as u64) as f64 > worth * OPS_A_STEP {
         return None;
     }
     let Machine { code, reads, tables, .. } = m;

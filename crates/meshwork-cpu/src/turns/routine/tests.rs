@@ -70,7 +70,9 @@ fn carries_that_move_on() {
             return %r#1, %r#2, %r#3 : {ty}, {ty}, {ty} }}"
         );
         let elem = ElementType::from_text(elem).unwrap();
-        let number = |x: i64| Literal::from_i64s([], elem, &[x]).unwrap_or_else(|| Literal::from_f64s([], elem, &[x as f64]).unwrap());
+        let number = |x: i64| {
+            Literal::from_i64s([], elem, &[x]).unwrap_or_else(|| Literal::from_f64s([], elem, &[x as f64]).unwrap())
+        };
         for n in [0, 1, 2, 7] {
             is_routine(&check_on(&source, &[ints(&[], &[n]), number(3), number(5), number(11)], 0.0));
         }
