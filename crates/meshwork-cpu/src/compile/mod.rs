@@ -38,6 +38,7 @@ mod pairs;
 mod pooling;
 mod prepare;
 mod repeated;
+mod rounded;
 mod scanned;
 mod simplify;
 mod small;
