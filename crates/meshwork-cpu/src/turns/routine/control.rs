@@ -87,6 +87,7 @@ impl Machine<'_, '_> {
         self.code.set(&first);
         let trips = trip_count(module, op);
         let before = self.repeats;
+        self.is_open |= trips.is_none();
         self.repeats = self.repeats.saturating_mul(trips.unwrap_or(GUESSED_TRIPS).max(1));
         // Every turn finds another version than what was there before the loop.
         self.change_all(&kinds);

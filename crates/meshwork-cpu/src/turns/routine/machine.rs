@@ -48,6 +48,8 @@ pub(super) struct Machine<'a, 'm> {
     pub repeats: u64,
     /// Additions in all.
     pub cost: u64,
+    /// Whether data decides how often a loop turns.
+    pub is_open: bool,
     /// Additions, if everything ran once.
     pub additions: u64,
     numbers: HashMap<ValueId, Numbers>,
@@ -70,6 +72,7 @@ impl<'a, 'm> Machine<'a, 'm> {
             reads: vec![],
             repeats: 1,
             cost: 0,
+            is_open: false,
             additions: 0,
             numbers: HashMap::default(),
             held: HashMap::default(),

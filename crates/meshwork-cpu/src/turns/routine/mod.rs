@@ -26,6 +26,8 @@ use machine::Machine;
 
 /// Operations that a step of an ordinary loop is worth.
 const OPS_A_STEP: f64 = 130.0;
+/// Nanoseconds that a loop is thought to take at least if data decides how often it turns.
+const OPEN_NS: u64 = 50_000;
 
 /// All turns of a loop.
 #[derive(Debug)]
@@ -97,6 +99,7 @@ fn written(cx: &mut Lower<'_>, op: OpId) -> Option<()> {
         }
     }
     let (ops, cost, additions) = (m.code.len(), m.cost, m.additions);
+    let least = if m.is_open { OPEN_NS } else { 100 };
     if additions.max(ops as u64) as f64 > worth * OPS_A_STEP {
         return None;
     }
@@ -125,7 +128,7 @@ fn written(cx: &mut Lower<'_>, op: OpId) -> Option<()> {
     for (i, view) in results {
         cx.set_view(data.results()[i], view);
     }
-    let work = Turning { routine, places, copied, cost: cost / 3 + 100 };
+    let work = Turning { routine, places, copied, cost: least.max(cost / 3) };
     let name = format!("routine of {ops} operations");
     cx.nodes.push(Node::Step(Step { work: Arc::new(work), reads, writes, in_place, op, name }));
     Some(())
