@@ -29,6 +29,8 @@ pub enum Access {
     Fixed,
     /// Every other element of 4 or 8 bytes, such as a part of complex numbers: the stride is twice the element's size.
     Pair,
+    /// Every third element of up to 4 bytes, such as a coordinate or a color: the stride is three times the element's size.
+    Triple,
     /// Any other stride, given at the call.
     Strided,
 }

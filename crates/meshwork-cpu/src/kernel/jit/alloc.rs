@@ -50,8 +50,8 @@ pub struct Emitter<'a> {
     pub pointers: &'a [Option<Gpr>],
 }
 
-struct State<'a, 'b> {
-    out: &'a mut Emitter<'b>,
+pub(super) struct State<'a, 'b> {
+    pub(super) out: &'a mut Emitter<'b>,
     /// What each register holds.
     held: [V; 16],
     /// Register of each value, or 255.
@@ -164,7 +164,7 @@ impl Emitter<'_> {
         }
     }
 
-    fn pointer(&mut self, arg: u16) -> Gpr {
+    pub(super) fn pointer(&mut self, arg: u16) -> Gpr {
         match self.pointers[usize::from(arg)] {
             Some(r) => r,
             None => {
@@ -190,7 +190,7 @@ impl Emitter<'_> {
 }
 
 impl State<'_, '_> {
-    fn value(&self, v: V) -> &Value {
+    pub(super) fn value(&self, v: V) -> &Value {
         &self.out.values[v as usize]
     }
 
@@ -199,7 +199,7 @@ impl State<'_, '_> {
     }
 
     /// A free register, evicting if need be; never one of `locked`.
-    fn take(&mut self, locked: &[V]) -> u8 {
+    pub(super) fn take(&mut self, locked: &[V]) -> u8 {
         let mut best = (0, 0u8);
         for r in 0..16u8 {
             let v = self.held[usize::from(r)];
@@ -234,13 +234,13 @@ impl State<'_, '_> {
         }
     }
 
-    fn occupy(&mut self, v: V, r: u8) {
+    pub(super) fn occupy(&mut self, v: V, r: u8) {
         self.held[usize::from(r)] = v;
         self.place[v as usize] = r;
     }
 
     /// The register of `v`, loading it if need be.
-    fn register(&mut self, v: V, locked: &[V]) -> u8 {
+    pub(super) fn register(&mut self, v: V, locked: &[V]) -> u8 {
         if self.place[v as usize] == NOWHERE {
             let r = self.take(locked);
             self.out.load(r, v);
@@ -266,7 +266,7 @@ impl State<'_, '_> {
     }
 
     /// Lets go of values that are not used after this instruction.
-    fn retire(&mut self, inst: &Inst) {
+    pub(super) fn retire(&mut self, inst: &Inst) {
         for v in inst.sources() {
             if self.dies(v) {
                 self.release(v);
@@ -281,11 +281,15 @@ impl State<'_, '_> {
         }
         let r = self.take(&[]);
         self.occupy(v, r);
+        self.drop_unread(v);
+        r
+    }
+
+    /// Frees the register of `v` at once if nothing reads it.
+    pub(super) fn drop_unread(&mut self, v: V) {
         if self.next[v as usize] == NEVER {
-            // Nothing reads it: the register is free again at once.
             self.release(v);
         }
-        r
     }
 
     fn inst(&mut self, inst: &Inst) {
@@ -396,6 +400,7 @@ impl State<'_, '_> {
                     asm.vex(op::PERMQ, true, r, 0, Rm::Reg(r), Some(0b1101_1000));
                 }
             }
+            Inst::LoadTriple { dst, masks, arg, ahead, scale } => self.triple(inst, dst, masks, arg, ahead, scale),
             Inst::StorePair { src, mask, arg, ahead, scale } => {
                 let locked = [src, mask];
                 let (r, m) = (self.register(src, &locked), self.register(mask, &locked));
@@ -522,15 +527,23 @@ impl State<'_, '_> {
         asm.lea(gpr::RAX, from);
         asm.mov(gpr::RDX, REST);
         asm.shl(gpr::RDX, scale);
-        let again = asm.label();
-        asm.bind(again);
-        let there = Rm::Mem { base: gpr::RAX, index: Some((gpr::RDX, 0)), disp: -1 };
-        let here = Rm::Mem { base: FRAME, index: Some((gpr::RDX, 0)), disp: buffer - 1 };
-        let (from, to) = if load { (there, here) } else { (here, there) };
-        asm.load_sized(gpr::RCX, from, 1);
-        asm.store_sized(to, gpr::RCX, 1);
-        asm.dec(Rm::Reg(gpr::RDX));
-        asm.jump_if(Cond::NotEqual, again);
+        // From the end, in pieces of 8 bytes, and then at most one of each smaller size.
+        for size in [8i32, 4, 2, 1].into_iter().filter(|&size| size >= 1 << scale) {
+            let (again, done) = (asm.label(), asm.label());
+            asm.bind(again);
+            asm.cmp_imm(gpr::RDX, size);
+            asm.jump_if(Cond::Less, done);
+            let there = Rm::Mem { base: gpr::RAX, index: Some((gpr::RDX, 0)), disp: -size };
+            let here = Rm::Mem { base: FRAME, index: Some((gpr::RDX, 0)), disp: buffer - size };
+            let (from, to) = if load { (there, here) } else { (here, there) };
+            asm.load_sized(gpr::RCX, from, size as usize);
+            asm.store_sized(to, gpr::RCX, size as usize);
+            asm.add_imm(gpr::RDX, -size);
+            if size == 8 {
+                asm.jump(again);
+            }
+            asm.bind(done);
+        }
     }
 
     /// Puts elements that are not adjacent into the lanes of `dst` one by one.

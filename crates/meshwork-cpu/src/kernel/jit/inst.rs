@@ -112,6 +112,8 @@ pub enum Inst {
     Scatter { src: V, arg: u16, ahead: i32, scale: u8, count: Count },
     /// Reads every other element, of 4 or 8 bytes, into all lanes.
     LoadPair { dst: V, arg: u16, ahead: i32, scale: u8 },
+    /// Reads every third element, by the shuffles of [`triple::masks`](super::triple::masks).
+    LoadTriple { dst: V, masks: [V; 3], arg: u16, ahead: i32, scale: u8 },
     /// Writes all lanes to every other element. `mask` selects the even lanes of a vector.
     StorePair { src: V, mask: V, arg: u16, ahead: i32, scale: u8 },
     /// The one element of `arg` as an integer in all lanes of that size, after `shl` bits of shift; of the element `disp` bytes
@@ -137,6 +139,7 @@ impl Inst {
             Inst::LoadRest { mask, .. } => [mask, NONE, NONE],
             Inst::StoreRest { src, mask, .. } | Inst::StorePair { src, mask, .. } => [src, mask, NONE],
             Inst::Scatter { src, .. } => [src, NONE, NONE],
+            Inst::LoadTriple { masks, .. } => masks,
             Inst::Gather { .. } | Inst::LoadPair { .. } | Inst::SpreadMask { .. } | Inst::Index { .. } => [NONE; 3],
             Inst::Call { .. } => [NONE; 3],
         };
@@ -147,7 +150,8 @@ impl Inst {
     pub fn result(&self) -> Option<V> {
         match *self {
             Inst::Vex(x) => Some(x.dst),
-            Inst::LoadRest { dst, .. } | Inst::Gather { dst, .. } | Inst::LoadPair { dst, .. } => Some(dst),
+            Inst::LoadRest { dst, .. } | Inst::Gather { dst, .. } => Some(dst),
+            Inst::LoadPair { dst, .. } | Inst::LoadTriple { dst, .. } => Some(dst),
             Inst::Spread { dst, .. } | Inst::SpreadMask { dst, .. } | Inst::Index { dst, .. } => Some(dst),
             Inst::Touch(_)
             | Inst::Test(_)
@@ -243,6 +247,8 @@ pub mod op {
     pub const SHUF: [Enc; 2] = [enc(0, 1, 0xC6), enc(1, 1, 0xC6)];
     pub const PMOVZXDQ: Enc = enc(1, 2, 0x35);
     pub const PSHUFB: Enc = enc(1, 2, 0x00);
+    /// Lanes of 4 bytes of two vectors, by an immediate.
+    pub const BLENDPS: Enc = enc(1, 3, 0x0C);
     pub const PERMD: Enc = enc(1, 2, 0x36);
     pub const PERMQ: Enc = wide(enc(1, 3, 0x00));
     pub const EXTRACT128: Enc = enc(1, 3, 0x39);

@@ -6,6 +6,7 @@ use meshwork_ir::hash::HashMap;
 use super::arith::float_index;
 use super::code::{Code, Unit, log2};
 use super::inst::{Count, Form, Home, Inst, NONE, V, Vex, op};
+use super::triple;
 use crate::kernel::interp::table;
 use crate::kernel::ir::{Access, BinaryOp, Body, Combine, Extent, Op, Phase, Ty, UnaryOp, Val};
 use crate::kernel::{Stores, lanes};
@@ -489,14 +490,26 @@ impl<'a> Lower<'a> {
                 code.insts.push(Inst::LoadPair { dst, arg, ahead: (u * self.lanes) as i32, scale });
                 dst
             }
-            Access::Zero | Access::Fixed | Access::Pair | Access::Strided => {
+            Access::Zero | Access::Fixed | Access::Pair | Access::Triple | Access::Strided => {
                 let dst = code.fresh(size);
                 let ahead = (u * self.lanes) as i32;
+                if arg_is.access == Access::Triple
+                    && matches!(mode, Mode::Group(_) | Mode::Last)
+                    && let Some(masks) = triple::masks(code.unit, self.lanes, size)
+                {
+                    code.insts.push(Inst::LoadTriple { dst, masks, arg, ahead, scale });
+                    return Some(self.loaded(code, at, arg_is.elem, dst));
+                }
                 code.insts.push(Inst::Gather { dst, arg, ahead, scale, count: self.count(mode) });
                 dst
             }
         };
-        Some(match arg_is.elem {
+        Some(self.loaded(code, at, arg_is.elem, raw))
+    }
+
+    /// What lanes hold for elements of type `elem` that were read as `raw`.
+    fn loaded(&self, code: &mut Code<'_>, at: usize, elem: ElementType, raw: V) -> V {
+        match elem {
             ElementType::I1 => self.load_mask(code, at, raw),
             ElementType::BF16 => code.widen_bf16(raw),
             ElementType::F16 => code.widen_f16(raw),
@@ -506,7 +519,7 @@ impl<'a> Lower<'a> {
                 }
                 raw
             }
-        })
+        }
     }
 
     /// The one element of `arg` in all lanes.

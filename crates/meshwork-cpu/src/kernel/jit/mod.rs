@@ -16,6 +16,7 @@ mod inst;
 mod lower;
 pub(crate) mod memory;
 mod routine;
+mod triple;
 
 use super::Stores;
 use super::interp::loops;
@@ -49,6 +50,7 @@ pub fn compile(body: &Body, types: &[Vec<Option<Ty>>], stores: Stores) -> Option
         Access::Unit => Some(a.elem.storage_bytes() as isize),
         Access::Zero | Access::Fixed => Some(0),
         Access::Pair => Some(2 * a.elem.storage_bytes() as isize),
+        Access::Triple => Some(3 * a.elem.storage_bytes() as isize),
         Access::Strided => None,
     });
     let temps = body.temps.iter().map(|ty| ty.size()).collect();
