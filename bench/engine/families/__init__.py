@@ -33,6 +33,12 @@ def made(x, r):
     return x if isinstance(x, np.ndarray) else r.standard_normal(x, dtype=np.float32)
 
 
+def repeat(n, f, x):
+    """`f` applied `n` times in a loop."""
+    import jax
+    return jax.lax.fori_loop(0, n, lambda _, x: f(x), x)
+
+
 def ints(high, *shape, dtype=np.int32, low=0):
     return lambda r: r.integers(low, high, shape, dtype=dtype)
 
@@ -43,7 +49,8 @@ def uniform(*shape, dtype=np.float32):
 
 def families():
     """All families as problems on 1 and 8 devices."""
-    from . import algebra, complexes, indexed, layers, loops, models, products, recurrences, sweeps, transforms  # noqa: F401
+    from . import (algebra, bits, complexes, control, graphs, indexed, layers, loops, models, networks, products,  # noqa: F401
+                   recurrences, science, signals, statistics, sweeps, tensors, transforms)
 
     def of(family):
         return Problem(family, lambda variant, mesh: build(family, variant, mesh), list(BUILT[family]), [(1,), (8,)], loop=0)

@@ -327,7 +327,7 @@ fn time(case: &Case, kernel: &Kernel, budget: f64) -> Option<f64> {
         let shares = k > 0 && !arg.output && before > 0 && case.body.args[0].elem == arg.elem;
         let twin = k == 2 && (case.name.starts_with("sum columns") || case.name.ends_with("in place"));
         let of = usize::from(case.name.starts_with("sum columns"));
-        let elements = per_row.max(1) * case.rows + 2 * case.n + before + 8192;
+        let elements = per_row.max(1) * case.rows + 3 * case.n + before + 8192;
         // Different places in their pages, so that input and output do not collide in the cache.
         let stagger = 1088 * (k + 1);
         if !shares && !twin {
@@ -353,6 +353,7 @@ fn time(case: &Case, kernel: &Kernel, budget: f64) -> Option<f64> {
             Access::Unit => size as isize,
             Access::Zero | Access::Fixed => 0,
             Access::Pair | Access::Strided => 2 * size as isize,
+            Access::Triple => 3 * size as isize,
         });
     }
     let call =

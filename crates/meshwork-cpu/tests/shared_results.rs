@@ -257,3 +257,44 @@ fn a_loop_over_what_devices_share_runs_once() {
         }
     }
 }
+
+const OPEN_LOOP: &str = "func.func @main(%x: tensor<f32>, %a: tensor<f32>) -> (tensor<f32>, tensor<f32>) {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %r:2 = stablehlo.while(%v = %a, %n = %zero) : tensor<f32>, tensor<f32>
+  cond {
+    %least = stablehlo.constant dense<0.01> : tensor<f32>
+    %more = stablehlo.compare GT, %v, %least : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %part = stablehlo.constant dense<0.875> : tensor<f32>
+    %one = stablehlo.constant dense<1.0> : tensor<f32>
+    %w = stablehlo.multiply %v, %part : tensor<f32>
+    %m = stablehlo.add %n, %one : tensor<f32>
+    stablehlo.return %w, %m : tensor<f32>, tensor<f32>
+  }
+  %y = stablehlo.multiply %r#1, %x : tensor<f32>
+  return %y, %r#0 : tensor<f32>, tensor<f32>
+}";
+
+/// A loop that turns as often as data says is one step, which runs once as well.
+#[test]
+fn a_loop_that_data_decides_runs_once() {
+    let module = text::parse(OPEN_LOOP).unwrap_or_else(|e| panic!("{}", e.render("test", OPEN_LOOP)));
+    let grid = DeviceGrid { replicas: 1, partitions: 4 };
+    let leader = vec![0; 4];
+    let args: Vec<Vec<Literal>> = (0..4).map(|d| vec![numbers(&[], d), numbers(&[], 5)]).collect();
+    let want = eval::run_devices(&module, None, args.clone(), grid).unwrap();
+    let shards = |i: usize| -> Shards { args.iter().map(|a| buffer(&a[i])).collect() };
+    for threads in [1, 2] {
+        let replication = Replication { args: vec![None, Some(leader.clone().into())], results: vec![] };
+        let executable = CpuEngine::new(threads).compile_replicated(&module, None, grid, replication).unwrap();
+        let (got, profile) = executable.run_profiled(vec![shards(0), shards(1)]).unwrap();
+        for (r, shards) in got.iter().enumerate() {
+            for (d, shard) in shards.iter().enumerate() {
+                near(shard.as_slice(), &want[d][r], &format!("result {r} on device {d}"));
+            }
+        }
+        let routines = profile.events.iter().filter(|e| e.name.contains("routine")).count();
+        assert_eq!(routines, usize::from(meshwork_cpu::kernel::jit_is_available()));
+    }
+}

@@ -82,6 +82,11 @@ pub fn decode(elem: ElementType, bits: u64) -> f64 {
     }
 }
 
+/// Bits of the mantissa of `elem`, and the bias of its exponent; `None` if its numbers are no such fields, with a sign before them.
+pub fn fields(elem: ElementType) -> Option<(u32, i32)> {
+    format(elem).map(|f| (f.mantissa, f.bias))
+}
+
 /// Element `bytes` of type `elem`, as stored in a [`Literal`](crate::Literal), as a number.
 /// For a complex type this is the part that `bytes` starts with.
 pub fn read(elem: ElementType, bytes: &[u8]) -> f64 {

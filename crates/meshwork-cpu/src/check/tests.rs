@@ -202,17 +202,17 @@ fn a_branch_that_does_not_leave_its_result() {
     assert!(fault.contains("not on the tape") || fault.contains("does not have its value"), "{fault}");
 }
 
-const LOOP: &str = "func.func @main(%a: tensor<8xf32>, %m: tensor<8x8xf32>, %n: tensor<i32>) -> (tensor<8xf32>, tensor<8xf32>) {
+const LOOP: &str = "func.func @main(%a: tensor<80xf32>, %m: tensor<80x80xf32>, %n: tensor<i32>) -> (tensor<80xf32>, tensor<80xf32>) {
   %z = stablehlo.constant dense<0> : tensor<i32>
-  %r:3 = stablehlo.while(%i = %z, %x = %a, %y = %a) : tensor<i32>, tensor<8xf32>, tensor<8xf32>
+  %r:3 = stablehlo.while(%i = %z, %x = %a, %y = %a) : tensor<i32>, tensor<80xf32>, tensor<80xf32>
     cond { %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
            stablehlo.return %p : tensor<i1> }
     do { %o = stablehlo.constant dense<1> : tensor<i32>
          %j = stablehlo.add %i, %o : tensor<i32>
-         %d = stablehlo.dot_general %m, %x, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8xf32>) -> tensor<8xf32>
-         %e = stablehlo.dot_general %m, %y, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8xf32>) -> tensor<8xf32>
-         stablehlo.return %j, %e, %d : tensor<i32>, tensor<8xf32>, tensor<8xf32> }
-  return %r#1, %r#2 : tensor<8xf32>, tensor<8xf32> }";
+         %d = stablehlo.dot_general %m, %x, contracting_dims = [1] x [0] : (tensor<80x80xf32>, tensor<80xf32>) -> tensor<80xf32>
+         %e = stablehlo.dot_general %m, %y, contracting_dims = [1] x [0] : (tensor<80x80xf32>, tensor<80xf32>) -> tensor<80xf32>
+         stablehlo.return %j, %e, %d : tensor<i32>, tensor<80xf32>, tensor<80xf32> }
+  return %r#1, %r#2 : tensor<80xf32>, tensor<80xf32> }";
 
 #[test]
 fn loops_whose_memory_does_not_change_hands() {
@@ -248,10 +248,10 @@ fn loops_whose_memory_does_not_change_hands() {
 /// What the body of a loop reads from outside, overwritten by the body: right in the first turn only.
 #[test]
 fn a_loop_that_overwrites_what_its_next_turn_reads() {
-    let source = LOOP.replace("@main(%a", "@main(%b: tensor<8x8xf32>, %a").replace(
+    let source = LOOP.replace("@main(%a", "@main(%b: tensor<80x80xf32>, %a").replace(
         "%z = stablehlo.constant dense<0> : tensor<i32>",
         "%z = stablehlo.constant dense<0> : tensor<i32>
-         %k = stablehlo.dot_general %b, %a, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8xf32>) -> tensor<8xf32>",
+         %k = stablehlo.dot_general %b, %a, contracting_dims = [1] x [0] : (tensor<80x80xf32>, tensor<80xf32>) -> tensor<80xf32>",
     );
     let source = source.replace("%m, %y, contracting", "%m, %k, contracting");
     let mut c = Compiled::new(&source, 1);

@@ -190,9 +190,9 @@ mod tests {
             %one2 = stablehlo.constant dense<1> : tensor<i32>
             %zero2 = stablehlo.constant dense<0> : tensor<i32>
             %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
-            %places = stablehlo.iota dim = 0 : tensor<6x8xi32>
+            %places = stablehlo.iota dim = 0 : tensor<6x80xi32>
             %r:2 = stablehlo.reduce(%y init: %low), (%places init: %zero2) across dimensions = [0]
-                : (tensor<6x8xf32>, tensor<6x8xi32>, tensor<f32>, tensor<i32>) -> (tensor<8xf32>, tensor<8xi32>)
+                : (tensor<6x80xf32>, tensor<6x80xi32>, tensor<f32>, tensor<i32>) -> (tensor<80xf32>, tensor<80xi32>)
             reducer(%p: tensor<f32>, %q: tensor<f32>) (%pi: tensor<i32>, %qi: tensor<i32>) {
                 %g = stablehlo.compare GT, %p, %q : (tensor<f32>, tensor<f32>) -> tensor<i1>
                 %nan = stablehlo.compare NE, %p, %p : (tensor<f32>, tensor<f32>) -> tensor<i1>
@@ -205,27 +205,27 @@ mod tests {
                 %x = stablehlo.select %s, %pi, %qi : tensor<i1>, tensor<i32>
                 stablehlo.return %v, %x : tensor<f32>, tensor<i32>
             }
-            %f = stablehlo.convert %r#1 : (tensor<8xi32>) -> tensor<8xf32>
-            %wide = stablehlo.broadcast_in_dim %f, dims = [1] : (tensor<8xf32>) -> tensor<6x8xf32>
-            %z = stablehlo.subtract %y, %wide : tensor<6x8xf32>
-            %own = stablehlo.convert %places : (tensor<6x8xi32>) -> tensor<6x8xf32>
-            %both = stablehlo.add %z, %own : tensor<6x8xf32>
+            %f = stablehlo.convert %r#1 : (tensor<80xi32>) -> tensor<80xf32>
+            %wide = stablehlo.broadcast_in_dim %f, dims = [1] : (tensor<80xf32>) -> tensor<6x80xf32>
+            %z = stablehlo.subtract %y, %wide : tensor<6x80xf32>
+            %own = stablehlo.convert %places : (tensor<6x80xi32>) -> tensor<6x80xf32>
+            %both = stablehlo.add %z, %own : tensor<6x80xf32>
             %next = stablehlo.add %i, %one2 : tensor<i32>
-            stablehlo.return %next, %both : tensor<i32>, tensor<6x8xf32>";
+            stablehlo.return %next, %both : tensor<i32>, tensor<6x80xf32>";
         let inner = format!(
             "%zero1 = stablehlo.constant dense<0> : tensor<i32>
              %one1 = stablehlo.constant dense<1> : tensor<i32>
              %more = stablehlo.add %k, %one1 : tensor<i32>
-             %in:2 = stablehlo.while(%i = %zero1, %y = %u) : tensor<i32>, tensor<6x8xf32> {}
-             stablehlo.return %more, %in#1 : tensor<i32>, tensor<6x8xf32>",
+             %in:2 = stablehlo.while(%i = %zero1, %y = %u) : tensor<i32>, tensor<6x80xf32> {}
+             stablehlo.return %more, %in#1 : tensor<i32>, tensor<6x80xf32>",
             body(turn)
         );
         let text = check(
             &format!(
-                "func.func @main(%a: tensor<6x8xf32>) -> tensor<6x8xf32> {{
+                "func.func @main(%a: tensor<6x80xf32>) -> tensor<6x80xf32> {{
                 %zero = stablehlo.constant dense<0> : tensor<i32>
-                %out:2 = stablehlo.while(%k = %zero, %u = %a) : tensor<i32>, tensor<6x8xf32> {}
-                return %out#1 : tensor<6x8xf32> }}",
+                %out:2 = stablehlo.while(%k = %zero, %u = %a) : tensor<i32>, tensor<6x80xf32> {}
+                return %out#1 : tensor<6x80xf32> }}",
                 body(&inner).replacen("%i, %n", "%k, %n", 1)
             ),
             1e-5,

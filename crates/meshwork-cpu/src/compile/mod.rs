@@ -5,6 +5,8 @@
 //! | `prepare` | a copy of the module with calls inlined, equal things merged, constants near their uses |
 //! | `simplify`, `small`, `stencil`, `pooling`, `dilated`, `interleave` | rewrites of single ops into cheaper ones |
 //! | `expand` | ops that stand for others |
+//! | `constants` | integers that follow from constants |
+//! | `windows` | scatters of one window as updates of a slice, of which only what changes is chosen |
 //! | `narrow` | 64-bit integers of which only the low half counts |
 //! | `unroll` | short loops over large arrays, written out |
 //! | `iotas` | iotas that something reads from memory |
@@ -23,6 +25,7 @@
 mod block;
 mod carries;
 mod collective;
+mod constants;
 mod dilated;
 mod display;
 mod expand;
@@ -35,6 +38,7 @@ mod pairs;
 mod pooling;
 mod prepare;
 mod repeated;
+mod rounded;
 mod scanned;
 mod simplify;
 mod small;
@@ -45,6 +49,7 @@ pub(crate) mod testing;
 mod trips;
 mod unroll;
 mod views;
+mod windows;
 
 pub(crate) use block::{Compiler, captured};
 pub(crate) use trips::{constant, step_of, trip_count};

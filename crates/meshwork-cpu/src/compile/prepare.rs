@@ -8,8 +8,8 @@ use meshwork_ir::transform::{calls, canonicalize, cse, dead, inline, symbol_dce,
 use meshwork_ir::{Attr, BlockId, DeviceGrid, Module, OpId, OpKind, ValueId, ValueMap, Walk};
 
 use super::{
-    LoadError, carries, dilated, expand, interleave, iotas, narrow, pairs, pooling, repeated, scanned, simplify, small,
-    stencil, unroll,
+    LoadError, carries, constants, dilated, expand, interleave, iotas, narrow, pairs, pooling, repeated, rounded,
+    scanned, simplify, small, stencil, unroll, windows,
 };
 use crate::fuse::Devices;
 
@@ -28,12 +28,14 @@ pub(crate) fn prepare(module: &Module, func: OpId, grid: DeviceGrid) -> Result<(
     forward_all(&mut module, func);
     carries::forward_unchanged(&mut module, func);
     unroll::write_out(&mut module, func);
+    canonicalize::apply(&mut module, &[(OpKind::Contract(ContractOp::DotGeneral), small::of_complex)]);
     pairs::split(&mut module, func);
-    let own: [(OpKind, canonicalize::Pattern); 13] = [
+    let own: [(OpKind, canonicalize::Pattern); 16] = [
         (OpKind::Binary(BinaryOp::Add), interleave::sum_of_spread),
         (OpKind::Binary(BinaryOp::Or), interleave::sum_of_spread),
         (OpKind::Contract(ContractOp::Convolution), dilated::convolution),
-        (OpKind::Contract(ContractOp::DotGeneral), small::stacked_vectors),
+        (OpKind::Contract(ContractOp::DotGeneral), small::stacked),
+        (OpKind::Contract(ContractOp::DotGeneral), rounded::matrix_by_vector),
         (OpKind::Body(BodyOp::Reduce), simplify::reduce_of_pairs),
         (OpKind::Body(BodyOp::Reduce), iotas::reduced_positions),
         (OpKind::Movement(MovementOp::DynamicSlice), iotas::slice_of_iota),
@@ -43,8 +45,10 @@ pub(crate) fn prepare(module: &Module, func: OpId, grid: DeviceGrid) -> Result<(
         (OpKind::Movement(MovementOp::Transpose), simplify::transposed_sum),
         (OpKind::Movement(MovementOp::Transpose), simplify::transposed_product),
         (OpKind::Contract(ContractOp::Convolution), stencil::convolution),
+        (OpKind::Body(BodyOp::Scatter), windows::scatter),
+        (OpKind::Mixed(MixedOp::Select), windows::chosen_update),
     ];
-    let all = canonicalize::PATTERNS.iter().chain(expand::PATTERNS).copied().chain(own);
+    let all = canonicalize::PATTERNS.iter().chain(expand::PATTERNS).copied().chain(own).chain(constants::patterns());
     let patterns: Vec<(OpKind, canonicalize::Pattern)> = all.collect();
     canonicalize::apply(&mut module, &patterns);
     cse::eliminate(&mut module);

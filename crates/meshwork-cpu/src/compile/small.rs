@@ -1,17 +1,55 @@
-//! Stacks of products with a vector of a few elements, as sums of products: they fuse with what is around them.
+//! Products of a few numbers, as sums of products of arrays: they fuse with what is around them.
 
 use meshwork_ir::op::{BinaryOp, MovementOp};
 use meshwork_ir::{Attr, Module, OpId, OpKind, OpSpec, Type, ValueId};
 
 use super::stencil::Emitter;
 
-/// Elements that are contracted, and rows or columns.
-const MAX_EXTENT: i64 = 8;
-/// Products of a stack that is worth it.
-const MIN_BATCH: i64 = 64;
+/// Elements that are contracted.
+const MOST_TERMS: i64 = 8;
+/// Multiplications of a product of two matrices, and of one with a vector.
+const MOST_OF_MATRICES: i64 = 32;
+const MOST_OF_VECTORS: i64 = 64;
+/// Products of a stack, or rows or columns of one product, that are worth it.
+const LEAST: i64 = 64;
 
-/// Replaces a stack of small matrices times vectors.
-pub(crate) fn stacked_vectors(module: &mut Module, op: OpId) -> bool {
+/// How many products there are, and the rows, columns and terms of each.
+struct Sizes {
+    batch: i64,
+    rows: i64,
+    columns: i64,
+    terms: i64,
+}
+
+impl Sizes {
+    /// Whether each of many products is small: a loop over all of them takes less time than finding the next one.
+    fn is_stack(&self) -> bool {
+        let (few, many) = (self.rows.min(self.columns), self.rows.max(self.columns));
+        let most = if few == 1 { MOST_OF_VECTORS } else { MOST_OF_MATRICES };
+        let scales = few == 1 && self.terms == 1;
+        self.batch >= LEAST && (scales || few * many * self.terms <= most)
+    }
+
+    /// Whether few rows, or columns, are sums of few others.
+    fn is_thin(&self) -> bool {
+        let (few, many) = (self.rows.min(self.columns), self.rows.max(self.columns));
+        self.batch == 1 && many >= LEAST && few * self.terms <= 16
+    }
+}
+
+/// Replaces a stack of small products of real numbers.
+pub(crate) fn stacked(module: &mut Module, op: OpId) -> bool {
+    let elem = module.op(op).operands().first().and_then(|&v| module.ty(v).elem());
+    elem.is_some_and(|elem| elem.is_float()) && write_out(module, op, Sizes::is_stack)
+}
+
+/// Replaces small products of complex numbers, which are not written as their parts yet.
+pub(crate) fn of_complex(module: &mut Module, op: OpId) -> bool {
+    let elem = module.op(op).operands().first().and_then(|&v| module.ty(v).elem());
+    elem.is_some_and(|elem| elem.is_complex()) && write_out(module, op, |sizes| sizes.is_stack() || sizes.is_thin())
+}
+
+fn write_out(module: &mut Module, op: OpId, is_worth: impl Fn(&Sizes) -> bool) -> bool {
     let data = module.op(op);
     let (&[lhs, rhs], &[result], Some(Attr::Dot(dims))) =
         (data.operands(), data.results(), data.attr("dot_dimension_numbers"))
@@ -29,12 +67,11 @@ pub(crate) fn stacked_vectors(module: &mut Module, op: OpId) -> bool {
     let extent = |shape: &[i64], list: &[i64]| list.iter().map(|&d| shape[d as usize]).product::<i64>();
     let (batch, k) = (extent(&l.dims, &dims.lhs_batch), extent(&l.dims, &dims.lhs_contract));
     let size = |shape: &[i64]| shape.iter().product::<i64>();
-    let small = |n: i64| (1..=MAX_EXTENT).contains(&n);
-    if batch < MIN_BATCH || !small(k) || l.elem != r.elem || l.elem != out.elem || !l.elem.is_float() {
+    if !(1..=MOST_TERMS).contains(&k) || size(&out.dims) == 0 || l.elem != r.elem || l.elem != out.elem {
         return false;
     }
-    let (m, n) = (size(&l.dims) / batch / k, size(&r.dims) / batch / k);
-    if !small(m.max(n)) || m.min(n) != 1 || size(&out.dims) == 0 {
+    let sizes = Sizes { batch, rows: size(&l.dims) / batch / k, columns: size(&r.dims) / batch / k, terms: k };
+    if !is_worth(&sizes) {
         return false;
     }
     let mut e = Emitter { module, op };
@@ -82,6 +119,54 @@ pub(crate) fn stacked_vectors(module: &mut Module, op: OpId) -> bool {
 #[cfg(test)]
 mod tests {
     use crate::compile::testing::check;
+
+    /// Every shape of a few rows, columns and terms, in every type.
+    #[test]
+    fn stacks_of_small_products() {
+        let sizes = [
+            (2, 2, 2),
+            (3, 3, 3),
+            (2, 3, 4),
+            (4, 2, 3),
+            (1, 16, 1),
+            (70, 1, 1),
+            (1, 5, 8),
+            (1, 1, 1),
+            (2, 2, 8),
+            (4, 4, 1),
+        ];
+        for (m, n, k) in sizes {
+            for elem in ["f32", "f64", "bf16", "complex<f32>", "complex<f64>"] {
+                let text = check(
+                    &format!(
+                        "func.func @main(%a: tensor<66x{m}x{k}x{elem}>, %b: tensor<{k}x66x{n}x{elem}>) -> tensor<66x{m}x{n}x{elem}> {{
+                        %0 = stablehlo.dot_general %a, %b, batching_dims = [0] x [1], contracting_dims = [2] x [0]
+                            : (tensor<66x{m}x{k}x{elem}>, tensor<{k}x66x{n}x{elem}>) -> tensor<66x{m}x{n}x{elem}>
+                        return %0 : tensor<66x{m}x{n}x{elem}> }}"
+                    ),
+                    if elem == "bf16" { 5e-2 } else { 1e-5 },
+                );
+                assert!(!text.contains("dot"), "{elem} {m} {n} {k}: {text}");
+            }
+        }
+    }
+
+    /// A matrix of a few complex numbers times one that is wide or tall.
+    #[test]
+    fn thin_products_of_complex_numbers() {
+        for (m, n, k) in [(2, 100, 2), (100, 2, 2), (4, 64, 4), (1, 80, 8)] {
+            let text = check(
+                &format!(
+                    "func.func @main(%a: tensor<{m}x{k}xcomplex<f32>>, %b: tensor<{k}x{n}xcomplex<f32>>) -> tensor<{m}x{n}xcomplex<f32>> {{
+                    %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
+                        : (tensor<{m}x{k}xcomplex<f32>>, tensor<{k}x{n}xcomplex<f32>>) -> tensor<{m}x{n}xcomplex<f32>>
+                    return %0 : tensor<{m}x{n}xcomplex<f32>> }}"
+                ),
+                1e-5,
+            );
+            assert!(!text.contains("dot"), "{m} {n} {k}: {text}");
+        }
+    }
 
     #[test]
     fn matrices_times_vectors_of_a_few_elements() {

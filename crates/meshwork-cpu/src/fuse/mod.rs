@@ -30,14 +30,14 @@ use meshwork_ir::op::{BodyOp, MovementOp, SourceOp};
 use meshwork_ir::{Module, OpId, OpKind, ValueId};
 
 use crate::kernel::ir::{Combine, Ty};
-pub(crate) use affine::scatter_parts;
 use affine::{Lin, Map};
+pub(crate) use affine::{scatter_parts, window};
 pub(crate) use build::constant_bits;
 pub(crate) use graph::Moved;
 use graph::Node;
 pub(crate) use group::State;
 use numbers::lane;
-pub(crate) use numbers::{Arithmetic, apply, cost, is_arithmetic};
+pub(crate) use numbers::{Arithmetic, apply, cost, is_arithmetic, on};
 pub(crate) use range::{Devices, range};
 pub use work::Fused;
 
@@ -46,16 +46,16 @@ pub(crate) fn limits_of(elem: meshwork_ir::ElementType) -> Option<(i64, i64)> {
     numbers::limits(lane(elem)?)
 }
 
-/// Whether fused loops have elements of this type.
+/// Whether fused loops compute with elements of this type; floats of one byte they only convert.
 pub(crate) fn has_lanes(elem: meshwork_ir::ElementType) -> bool {
-    lane(elem).is_some()
+    lane(elem).is_some() && !crate::kernel::is_byte_float(elem)
 }
 
 /// How `op`, a `reduce`, combines, if a kernel can do it.
 pub(crate) fn reduce_kind(module: &Module, op: OpId) -> Option<Combine> {
     let data = module.op(op);
     let &[operand, _] = data.operands() else { return None };
-    let ty = lane(module.ty(operand).elem()?)?;
+    let ty = lane(module.ty(operand).elem().filter(|&e| has_lanes(e))?)?;
     if data.kind() != OpKind::Body(BodyOp::Reduce) || module.ty(operand).elem() != module.ty(data.results()[0]).elem() {
         return None;
     }
@@ -183,6 +183,7 @@ pub(crate) fn is_fusible(module: &Module, op: OpId) -> bool {
         }
         OpKind::Movement(MovementOp::Pad) => data.i64s("interior_padding").is_some_and(|p| p.iter().all(|&i| i == 0)),
         OpKind::Movement(MovementOp::Concatenate) => data.operands().len() <= MAX_PIECES,
+        OpKind::Body(BodyOp::Scatter) if !module.ty(result).elem().is_some_and(has_lanes) => false,
         OpKind::Movement(MovementOp::DynamicUpdateSlice) | OpKind::Body(BodyOp::Scatter) => affine::window(module, op)
             .is_some_and(|w| {
                 let count = |v: ValueId| module.ty(v).dims().iter().product::<i64>();

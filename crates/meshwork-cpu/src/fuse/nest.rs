@@ -276,6 +276,7 @@ pub(crate) fn plan(graph: &Graph, outputs: &[(Id, Place)], split: Option<usize>)
             0 => Access::Zero,
             s if s == a.elem_bytes || a.across => Access::Unit,
             s if s == 2 * a.elem_bytes && a.elem_bytes >= 4 => Access::Pair,
+            s if s == 3 * a.elem_bytes && a.elem_bytes <= 4 && !output => Access::Triple,
             _ => Access::Strided,
         };
         Arg { elem, access, output }

@@ -1,10 +1,10 @@
 //! Which ops are arithmetic on single elements, and what kernels call them.
 
 use meshwork_ir::op::{BinaryOp, MixedOp, UnaryOp};
-use meshwork_ir::{ElementType, Module, OpId, OpKind};
+use meshwork_ir::{ElementType, Module, OpId, OpKind, ValueId};
 
-use crate::kernel::check;
 use crate::kernel::ir::{Cmp, Ty};
+use crate::kernel::{check, is_byte_float};
 
 /// What lanes hold for elements of this type; `None` if kernels do not know it.
 pub(crate) fn lane(elem: ElementType) -> Option<Ty> {
@@ -20,6 +20,7 @@ pub(crate) fn lane(elem: ElementType) -> Option<Ty> {
         ElementType::UI64 => Ty::U64,
         ElementType::BF16 | ElementType::F16 | ElementType::F32 => Ty::F32,
         ElementType::F64 => Ty::F64,
+        _ if is_byte_float(elem) => Ty::F32,
         _ => return None,
     })
 }
@@ -83,6 +84,10 @@ pub(crate) fn is_arithmetic(module: &Module, op: OpId) -> bool {
     let Some(result) = data.results().first().and_then(|&r| ty(r)) else { return false };
     let Some(operands) = data.operands().iter().map(|&v| ty(v)).collect::<Option<Vec<Ty>>>() else { return false };
     let Some(&first) = operands.first() else { return false };
+    let byte = |v: ValueId| module.ty(v).elem().is_some_and(is_byte_float);
+    if byte(data.results()[0]) || data.operands().iter().any(|&v| byte(v)) {
+        return is_exact_on_bytes(module, op);
+    }
     match data.kind() {
         OpKind::Unary(UnaryOp::Square) => true,
         OpKind::Unary(f) => check::unary(f, first).is_some(),
@@ -110,6 +115,24 @@ pub(crate) fn is_arithmetic(module: &Module, op: OpId) -> bool {
         | OpKind::Sdy(_)
         | OpKind::Check(_)
         | OpKind::Unregistered => false,
+    }
+}
+
+/// Whether `op`, which has floats of one byte, rounds once if at all: lanes hold such numbers as `f32`.
+fn is_exact_on_bytes(module: &Module, op: OpId) -> bool {
+    let data = module.op(op);
+    let exact = |v: ValueId| match module.ty(v).elem() {
+        Some(elem) => is_byte_float(elem) || elem == ElementType::F32 || elem.bits() <= 16,
+        None => false,
+    };
+    match data.kind() {
+        OpKind::Mixed(MixedOp::Select) => true,
+        OpKind::Mixed(MixedOp::Convert) => exact(data.operands()[0]),
+        OpKind::Mixed(MixedOp::Compare) => {
+            data.enum_value("compare_type") != Some("TOTALORDER")
+                && data.enum_value("comparison_direction").and_then(direction).is_some()
+        }
+        _ => false,
     }
 }
 

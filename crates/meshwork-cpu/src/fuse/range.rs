@@ -2,9 +2,10 @@
 
 use meshwork_ir::DeviceGrid;
 use meshwork_ir::op::{BinaryOp, MixedOp, MovementOp, SourceOp};
-use meshwork_ir::{ElementType, Module, OpKind, ValueId};
+use meshwork_ir::{BlockId, Def, ElementType, Module, OpKind, ValueId};
 
 use super::numbers::{self, lane, limits};
+use crate::compile;
 use crate::kernel::ir::Cmp;
 
 /// A set of devices.
@@ -45,6 +46,9 @@ fn bounded(module: &Module, value: ValueId, devices: Devices, depth: usize) -> O
     if let Some(v) = crate::compile::constant(module, value) {
         return Some((v, v));
     }
+    if let Def::Arg(block, i) = module.value(value).def() {
+        return counter(module, block, i as usize);
+    }
     let op = module.op(module.def_op(value)?);
     let of = |i: usize| bounded(module, *op.operands().get(i)?, devices, depth + 1);
     let found = match op.kind() {
@@ -69,6 +73,12 @@ fn bounded(module: &Module, value: ValueId, devices: Devices, depth: usize) -> O
             ((0, 0), _, no) => no,
             (_, yes, no) => (yes.0.min(no.0), yes.1.max(no.1)),
         },
+        OpKind::Mixed(MixedOp::Clamp) => {
+            let (low, high) = (of(0)?, of(2)?);
+            let x = of(1).unwrap_or((i64::MIN, i64::MAX));
+            let bound = |x: i64, low: i64, high: i64| x.max(low).min(high);
+            (bound(x.0, low.0, high.0), bound(x.1, low.1, high.1))
+        }
         OpKind::Binary(BinaryOp::Divide) => divide(of(0)?, of(1)?)?,
         OpKind::Binary(BinaryOp::Remainder) => remainder(of(0)?, of(1)?)?,
         _ => return None,
@@ -77,6 +87,15 @@ fn bounded(module: &Module, value: ValueId, devices: Devices, depth: usize) -> O
     // What stays below 2^63 does not wrap round.
     let (low, high) = if elem == ElementType::UI64 { (0, i64::MAX) } else { limits(lane(elem)?)? };
     (low <= found.0 && found.1 <= high).then_some(found)
+}
+
+/// Bounds of carry `i` of the loop whose body is `block`, if it counts the turns.
+fn counter(module: &Module, block: BlockId, i: usize) -> Option<(i64, i64)> {
+    let op = module.block_parent_op(block).filter(|&op| module.body_of(op, 1) == Some(block))?;
+    let last = i64::try_from(compile::trip_count(module, op)?.checked_sub(1)?).ok()?;
+    let first = compile::constant(module, *module.op(op).operands().get(i)?)?;
+    let end = compile::step_of(module, block, i)?.checked_mul(last)?.checked_add(first)?;
+    Some((first.min(end), first.max(end)))
 }
 
 /// Bounds of a function that is monotone in each argument.

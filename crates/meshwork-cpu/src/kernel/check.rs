@@ -288,11 +288,12 @@ pub fn binary(f: BinaryOp, ty: Ty) -> bool {
     match f {
         BinaryOp::Add | BinaryOp::Multiply | BinaryOp::Maximum | BinaryOp::Minimum => true,
         BinaryOp::Subtract | BinaryOp::Divide | BinaryOp::Remainder | BinaryOp::Power => ty != Ty::Pred,
-        BinaryOp::Atan2 | BinaryOp::Polygamma | BinaryOp::Zeta => ty.is_float(),
+        BinaryOp::Atan2 | BinaryOp::Polygamma | BinaryOp::Zeta | BinaryOp::NextAfter => ty.is_float(),
+        BinaryOp::Mulhi => matches!(ty, Ty::I32 | Ty::U32),
         BinaryOp::And | BinaryOp::Or | BinaryOp::Xor => !ty.is_float(),
         BinaryOp::ShiftLeft | BinaryOp::ShiftRightArithmetic | BinaryOp::ShiftRightLogical => ty.is_integer(),
-        // Of complex numbers, or rare: the library computes these element after element.
-        BinaryOp::Complex | BinaryOp::Mulhi | BinaryOp::NextAfter => false,
+        // Of complex numbers, which are no lanes.
+        BinaryOp::Complex => false,
     }
 }
 

@@ -29,6 +29,8 @@ pub enum Access {
     Fixed,
     /// Every other element of 4 or 8 bytes, such as a part of complex numbers: the stride is twice the element's size.
     Pair,
+    /// Every third element of up to 4 bytes, such as a coordinate or a color: the stride is three times the element's size.
+    Triple,
     /// Any other stride, given at the call.
     Strided,
 }
@@ -145,6 +147,32 @@ pub struct Body {
     pub scalars: u16,
     /// Phases in order.
     pub phases: Vec<Phase>,
+}
+
+/// What runs after what in a routine: phases that run once, in loops and choices that data decides.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Flow {
+    /// The phase with this number.
+    Phase(usize),
+    /// `body` as long as scalar `go_on`, a `Pred` that `cond` sets, is true.
+    Loop {
+        /// Sets `go_on`.
+        cond: Vec<Flow>,
+        /// A scalar.
+        go_on: u16,
+        /// A turn.
+        body: Vec<Flow>,
+    },
+    /// The branch that scalar `index` names: an `I32`, where the last branch stands for all other numbers, or a `Pred`, which chooses the
+    /// first branch when true.
+    Choice {
+        /// A scalar.
+        index: u16,
+        /// Its type.
+        ty: Ty,
+        /// What may run.
+        branches: Vec<Vec<Flow>>,
+    },
 }
 
 /// Where a kernel works: `rows` rows of `n` elements.

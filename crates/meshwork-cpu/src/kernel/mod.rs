@@ -11,6 +11,7 @@ pub mod lanes;
 mod math;
 mod prepare;
 mod print;
+pub(crate) mod routine;
 mod ty;
 
 use std::fmt;
@@ -18,6 +19,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
 pub use error::KernelError;
 use ir::{Body, Call};
+pub(crate) use ty::is_byte_float;
 
 use meshwork_ir::hash::HashMap;
 

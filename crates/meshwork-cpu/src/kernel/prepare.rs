@@ -1,17 +1,23 @@
 //! What happens to a body before either backend sees it: functions become arithmetic, products and sums become fused
 //! ones, what is the same all along a row is computed once, and what is unused is dropped.
 
+use meshwork_ir::ElementType;
+
 use super::build::Builder;
 use super::error::KernelError;
 use super::ir::{Access, BinaryOp, Body, Extent, Op, Phase, UnaryOp, Val};
 use super::math;
+use super::ty::is_byte_float;
 
 /// `body` in the few operations that backends have. It must have passed the check.
 pub fn prepare(body: &Body) -> Result<Body, KernelError> {
     let mut out = Body { phases: vec![], ..body.clone() };
+    for arg in out.args.iter_mut().filter(|arg| is_byte_float(arg.elem)) {
+        arg.elem = ElementType::UI8;
+    }
     for (number, phase) in body.phases.iter().enumerate() {
-        let phase = expand(body, phase);
-        let phase = prune(&contract(body, &phase));
+        let phase = expand(body, &out, phase);
+        let phase = prune(&contract(&out, &phase));
         if phase.ops.len() >= usize::from(Val::MAX) {
             return Err(KernelError::TooLong { phase: number, ops: phase.ops.len() });
         }
@@ -25,15 +31,46 @@ pub fn prepare(body: &Body) -> Result<Body, KernelError> {
     Ok(out)
 }
 
-/// Functions become arithmetic; equal operations become one.
-fn expand(body: &Body, phase: &Phase) -> Phase {
-    let mut b = Builder::new(body);
+/// Functions become arithmetic; equal operations become one. `ready` has the arguments as backends see them.
+fn expand(body: &Body, ready: &Body, phase: &Phase) -> Phase {
+    let mut b = Builder::new(ready);
     let mut vals: Vec<Val> = vec![];
+    // Floats of one byte that were loaded, and their bytes.
+    let mut bytes: Vec<(Val, ElementType, Val)> = vec![];
+    let elem = |arg: u16| Some(body.args[usize::from(arg)].elem).filter(|&e| is_byte_float(e));
     for op in &phase.ops {
         let op = op.map(|v| vals[usize::from(v)]);
-        vals.push(math::expand(&mut b, op));
+        vals.push(match (op, rounded(op, elem)) {
+            (Op::Load(_), Some(elem)) => {
+                let byte = b.push(op);
+                let number = math::decode(&mut b, elem, byte);
+                bytes.push((number, elem, byte));
+                number
+            }
+            (Op::Store(arg, a), Some(elem)) => {
+                let known = bytes.iter().find(|known| known.0 == a && known.1 == elem).map(|known| known.2);
+                let byte = known.unwrap_or_else(|| math::encode(&mut b, elem, a));
+                b.push(Op::Store(arg, byte))
+            }
+            (Op::Round(_, a), Some(elem)) => {
+                let byte = math::encode(&mut b, elem, a);
+                let number = math::decode(&mut b, elem, byte);
+                bytes.push((number, elem, byte));
+                number
+            }
+            _ => math::expand(&mut b, op),
+        });
     }
     Phase { extent: phase.extent, ops: b.ops }
+}
+
+/// The type of floats of one byte that `op` loads, stores or rounds to.
+fn rounded(op: Op, of: impl Fn(u16) -> Option<ElementType>) -> Option<ElementType> {
+    match op {
+        Op::Load(arg) | Op::Store(arg, _) => of(arg),
+        Op::Round(elem, _) => Some(elem).filter(|&e| is_byte_float(e)),
+        _ => None,
+    }
 }
 
 /// How often each value is used.

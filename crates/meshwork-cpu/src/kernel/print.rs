@@ -54,6 +54,7 @@ impl fmt::Display for Body {
                 Access::Zero => "zero",
                 Access::Fixed => "fixed",
                 Access::Pair => "pair",
+                Access::Triple => "triple",
                 Access::Strided => "strided",
             };
             writeln!(f, "a{i}: {} {access}{}", a.elem, if a.output { " out" } else { "" })?;

@@ -4,6 +4,12 @@ use meshwork_ir::ElementType;
 
 use super::ir::{Combine, Op, Ty};
 
+/// Whether numbers of this type are floats of one byte with a sign, an exponent and a mantissa: kernels compute with `f32` and
+/// write the bytes by arithmetic.
+pub fn is_byte_float(elem: ElementType) -> bool {
+    elem.bits() == 8 && elem.is_float() && meshwork_ir::float::fields(elem).is_some()
+}
+
 impl Ty {
     /// All of them.
     pub const ALL: [Ty; 11] =
@@ -53,6 +59,7 @@ impl Ty {
             ElementType::UI64 => Ty::U64,
             ElementType::BF16 | ElementType::F16 | ElementType::F32 => Ty::F32,
             ElementType::F64 => Ty::F64,
+            _ if is_byte_float(elem) => Ty::F32,
             _ => return None,
         })
     }

@@ -4,7 +4,9 @@
 
 mod code;
 mod elements;
+mod expand;
 mod line;
+mod routine;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -22,6 +24,7 @@ use crate::program::Node;
 use crate::step::{Buf, Step, View};
 use code::Place;
 use elements::{Expansion, Pick};
+use expand::Expand;
 use line::Line;
 pub(crate) use line::Turns;
 use work::{Carry, Copied, Rows};
@@ -39,6 +42,11 @@ const OP_NS: f64 = 0.3;
 
 /// Makes the loop `op` one step, if it is small enough. Its operands and what it captures are in memory.
 pub(crate) fn lower(cx: &mut Lower<'_>, op: OpId) -> bool {
+    as_rows(cx, op) || routine::lower(cx, op)
+}
+
+/// As a kernel whose rows are the turns.
+fn as_rows(cx: &mut Lower<'_>, op: OpId) -> bool {
     let module = cx.module;
     let (Some(trips), Some(body)) = (trip_count(module, op), module.body_of(op, 1)) else { return false };
     if trips < FEWEST_TURNS || !crate::kernel::jit_is_available() || !is_plain(module, op) {
@@ -188,8 +196,8 @@ fn expand<'m>(cx: &mut Lower<'m>, turns: &Turns<'m>, lanes: i64, pick: Pick) -> 
             let start: i64 = log.starts.iter().zip(&view.strides).map(|(l, s)| l.base * s).sum();
             let per_turn = log.starts.iter().zip(&view.strides).map(|(l, s)| l.step * s).sum();
             let per_lane = lane.map_or(0, |d| view.strides[d]);
-            let rest = elements::rest(module.ty(log.update).dims(), lane);
-            for (offset, &element) in elements::offsets(&rest, &view.strides, start).into_iter().zip(elements.iter()) {
+            let rest = expand::rest(module.ty(log.update).dims(), lane);
+            for (offset, &element) in expand::offsets(&rest, &view.strides, start).into_iter().zip(elements.iter()) {
                 let place = Place::Buf { buf: view.buf, offset, per_lane, per_turn };
                 e.code.store(place, elem, lane.is_some(), element);
             }

@@ -8,7 +8,8 @@ use meshwork_ir::op::{BodyOp, MovementOp};
 use meshwork_ir::{Attr, Module, OpId, OpKind, ValueId};
 
 use super::code::{Element, Place};
-use super::elements::{Expansion, offsets, rest};
+use super::elements::Expansion;
+use super::expand::{Expand, offsets, rest};
 use crate::fuse::{self, Arithmetic};
 use crate::kernel::ir::{BinaryOp, Cmp, Ty};
 use crate::step::View;
@@ -105,27 +106,6 @@ impl Expansion<'_, '_> {
             sum = Some(sum.map_or(bytes, |sum| self.code.binary(BinaryOp::Add, sum, bytes)));
         }
         Some(sum.unwrap_or(Element::Const(Ty::I32, 0)))
-    }
-
-    /// `index` between 0 and `most`, as 32 bits.
-    fn clamped(&mut self, index: Element, most: i64) -> Option<Element> {
-        let ty = self.code.ty(index);
-        let (least, greatest) = fuse::limits_of(ty.elem()).or((ty == Ty::U64).then_some((0, i64::MAX)))?;
-        let mut inside = index;
-        if least < 0 {
-            inside = self.code.binary(BinaryOp::Maximum, inside, Element::Const(ty, 0));
-        }
-        if greatest > most {
-            inside = self.code.binary(BinaryOp::Minimum, inside, Element::Const(ty, most as u64));
-        }
-        Some(self.code.convert(Ty::I32, inside))
-    }
-
-    fn scaled(&mut self, index: Element, stride: i64) -> Element {
-        match stride {
-            1 => index,
-            _ => self.code.binary(BinaryOp::Multiply, index, Element::Const(Ty::I32, stride as u64)),
-        }
     }
 
     /// Writes the update `op` of the table `view` at the end of each turn.

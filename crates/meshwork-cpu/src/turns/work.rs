@@ -5,15 +5,16 @@ use std::sync::Arc;
 use meshwork_ir::ElementType;
 
 use super::code::Place;
-use super::elements::{offsets, rest};
+use super::expand::{offsets, rest};
 use crate::kernel::Kernel;
 use crate::kernel::ir::{Call, Op};
 use crate::step::{Fault, Frame, Scratch, View, Work};
 
 /// Bytes of state that a chunk keeps in the first-level cache.
 const STATE_BYTES: usize = 16 << 10;
-/// Lanes of a chunk are a multiple of this.
+/// Lanes of a chunk are a multiple of this, or of the second number if the state of so many does not fit.
 const GRAIN: usize = 64;
+const SMALL_GRAIN: usize = 16;
 /// A part costs at least this many nanoseconds.
 const PART_NS: f64 = 20_000.0;
 const MAX_PARTS: usize = 64;
@@ -34,6 +35,33 @@ pub(super) struct Carry {
 pub(super) struct Copied {
     pub from: View,
     pub to: View,
+}
+
+impl Copied {
+    /// Copies it.
+    ///
+    /// # Safety
+    /// Both buffers are valid, and nobody else writes to where it goes.
+    pub unsafe fn run(&self, frame: &Frame<'_>) {
+        let Copied { from, to } = self;
+        let size = from.elem.storage_bytes();
+        // SAFETY: elements of both views, of which there are as many, and `to` is dense.
+        unsafe {
+            if from.is_dense() {
+                let there = frame.ptr(from.buf).offset(from.offset as isize);
+                return std::ptr::copy(there, frame.ptr(to.buf), from.len() * size);
+            }
+            if from.strides.iter().all(|&s| s == 0) {
+                let one = frame.ptr(from.buf).offset(from.offset as isize);
+                return spread((one, 0), (frame.ptr(to.buf), size as isize), from.len(), size);
+            }
+            let places = offsets(&from.dims, &from.strides, from.offset).into_iter();
+            for (from_byte, to_byte) in places.zip((0..).step_by(size)) {
+                let (from, to) = (frame.ptr(from.buf).offset(from_byte as isize), frame.ptr(to.buf).add(to_byte));
+                std::ptr::copy(from, to, size);
+            }
+        }
+    }
 }
 
 /// All turns of a loop.
@@ -69,7 +97,8 @@ impl Rows {
     ) -> Rows {
         let lanes = lanes as usize;
         let per_lane: usize = state.iter().filter(|s| s.1).map(|s| s.0.storage_bytes()).sum();
-        let most = (STATE_BYTES / per_lane.max(1) / GRAIN).max(1) * GRAIN;
+        let grain = if per_lane * GRAIN > 2 * STATE_BYTES { SMALL_GRAIN } else { GRAIN };
+        let most = (STATE_BYTES / per_lane.max(1) / grain).max(1) * grain;
         let cost = trips as f64 * turn_ns;
         // What is not written whole is copied first, and outputs without lanes are written by every part: by one, then.
         let outputs = places.iter().zip(&kernel.body().args).filter(|(_, arg)| arg.output);
@@ -78,7 +107,7 @@ impl Rows {
         // Every turn of a chunk waits for the one before, so few lanes leave the processor idle.
         let many = MAX_PARTS.min(lanes / ENOUGH_LANES).max(2);
         let wanted = if is_one { 1 } else { ((cost / PART_NS) as usize).clamp(1, many) };
-        let even = lanes.div_ceil(wanted).next_multiple_of(GRAIN).min(most);
+        let even = lanes.div_ceil(wanted).next_multiple_of(grain).min(most);
         // What is in the memory of the result would be updated by each chunk again.
         let ops = kernel.body().phases.iter().flat_map(|p| &p.ops);
         let has_tables = ops.into_iter().any(|op| matches!(op, Op::StoreAt(..)));
@@ -157,33 +186,8 @@ impl Work for Rows {
     }
 
     unsafe fn run(&self, frame: &Frame<'_>, scratch: &mut Scratch, part: usize) -> Result<(), Fault> {
-        for Copied { from, to } in &self.copied {
-            let size = from.elem.storage_bytes();
-            if from.is_dense() {
-                // SAFETY: both views are dense and have as many elements; there is one part.
-                unsafe {
-                    let there = frame.ptr(from.buf).offset(from.offset as isize);
-                    std::ptr::copy(there, frame.ptr(to.buf), from.len() * size);
-                }
-                continue;
-            }
-            if from.strides.iter().all(|&s| s == 0) {
-                // SAFETY: one element is read, and all of a dense view are written; there is one part.
-                unsafe {
-                    let one = frame.ptr(from.buf).offset(from.offset as isize);
-                    spread((one, 0), (frame.ptr(to.buf), size as isize), from.len(), size);
-                }
-                continue;
-            }
-            let places = offsets(&from.dims, &from.strides, from.offset).into_iter();
-            for (from_byte, to_byte) in places.zip((0..).step_by(size)) {
-                // SAFETY: elements of both views; there is one part.
-                unsafe {
-                    let (from, to) = (frame.ptr(from.buf).offset(from_byte as isize), frame.ptr(to.buf).add(to_byte));
-                    std::ptr::copy(from, to, size);
-                }
-            }
-        }
+        // SAFETY: there is one part if anything is copied.
+        self.copied.iter().for_each(|c| unsafe { c.run(frame) });
         let state = scratch.panels(self.rows[self.rows.len() - 1].max(64));
         let chunks = self.lanes.div_ceil(self.chunk);
         let mine = chunks * part / self.parts..chunks * (part + 1) / self.parts;

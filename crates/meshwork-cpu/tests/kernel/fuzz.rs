@@ -15,7 +15,16 @@ const ELEMS: [ElementType; 13] = {
 fn random_body(numbers: &mut Numbers) -> Body {
     // A few types at a time, so that values meet.
     let palette: Vec<ElementType> = (0..1 + numbers.below(3)).map(|_| *numbers.pick(&ELEMS)).collect();
-    let access = [Access::Unit, Access::Unit, Access::Unit, Access::Zero, Access::Fixed, Access::Pair, Access::Strided];
+    let access = [
+        Access::Unit,
+        Access::Unit,
+        Access::Unit,
+        Access::Zero,
+        Access::Fixed,
+        Access::Pair,
+        Access::Triple,
+        Access::Strided,
+    ];
     let inputs = 1 + numbers.below(4);
     let mut args: Vec<Arg> = (0..inputs)
         .map(|_| Arg { elem: *numbers.pick(&palette), access: *numbers.pick(&access), output: false })
@@ -256,6 +265,7 @@ fn try_one(seed: u64, compiled: &mut usize) {
                 Access::Unit => 1,
                 Access::Zero | Access::Fixed => 0,
                 Access::Pair => 2,
+                Access::Triple => 3,
                 Access::Strided => 1 + numbers.below(3),
             };
             let gap = numbers.below(3);
@@ -389,6 +399,7 @@ fn nothing_beyond_the_last_element_is_touched() {
                     Access::Unit => 1,
                     Access::Zero | Access::Fixed => 0,
                     Access::Pair | Access::Strided => 2,
+                    Access::Triple => 3,
                 };
                 let row = if arg.access == Access::Fixed { 0 } else { (n * step).max(1) };
                 let bytes = size * (row * (rows - 1) + (n - 1) * step + 1);

@@ -356,3 +356,25 @@ fn constants_that_change_nothing_or_are_powers_of_two() {
         }
     }
 }
+
+/// Powers that are multiples of a half, by products and roots.
+#[test]
+fn fixed_powers() {
+    use meshwork_cpu::kernel::ir::Ty;
+    let mut x: Vec<f32> = (0..1u32 << 16).map(|i| f32::from_bits(i.wrapping_mul(65_537))).collect();
+    x.extend([0.0, -0.0, 1.0, -1.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN]);
+    for twice in -8..=8i32 {
+        let power = f64::from(twice) / 2.0;
+        let constant = Op::Const(Ty::F32, (power as f32).to_bits().into());
+        let ops = vec![Op::Load(0), constant, Op::Binary(BinaryOp::Power, 0, 1), Op::Store(1, 2)];
+        let kernel = Kernel::new(map_body(&[F32], F32, ops)).unwrap();
+        let got = floats(&run_map(&kernel, &[&literal(&x)], F32));
+        for (&x, got) in x.iter().zip(got) {
+            let want = f64::from(x).powf(power);
+            // Products on the way may be too large, or too small to have all digits.
+            let is_tiny = x.abs() < 1e-9 || want.abs() < f64::from(f32::MIN_POSITIVE);
+            let is_near = is_tiny && want != 0.0 && want.is_finite();
+            assert!(is_near || error(got, want) <= 3.0, "{x:e} to the {power}: {got:e}, not {want:e}");
+        }
+    }
+}

@@ -154,7 +154,9 @@ fn functions_of_one_value() {
 
 #[test]
 fn functions_of_two_values() {
-    const BINARY: [(BinaryOp, u64); 15] = [
+    const BINARY: [(BinaryOp, u64); 17] = [
+        (BinaryOp::Mulhi, 0),
+        (BinaryOp::NextAfter, 0),
         (BinaryOp::Add, 0),
         (BinaryOp::Subtract, 0),
         (BinaryOp::Multiply, 0),
@@ -176,6 +178,10 @@ fn functions_of_two_values() {
             let (x, y) = (values(elem, seed, N), values(elem, other, N));
             for (f, allowed) in BINARY {
                 let Some(op) = ScalarOp::new(OpKind::Binary(f), elem, elem) else { continue };
+                let exact = Ty::of(elem).is_some_and(|ty| ty.elem() == elem && check::binary(f, ty));
+                if matches!(f, BinaryOp::Mulhi | BinaryOp::NextAfter) && !exact {
+                    continue;
+                }
                 let ops = vec![Op::Load(0), Op::Load(1), Op::Binary(f, 0, 1), Op::Store(2, 2)];
                 let kernel = Kernel::new(map_body(&[elem, elem], elem, ops)).unwrap();
                 // Narrow types are computed in f32, as if with more digits: at most a double rounding.
@@ -244,10 +250,14 @@ fn rounding_to_narrow_floats() {
 /// A divisor that is always the same is not divided by.
 #[test]
 fn fixed_divisors() {
-    for elem in [ElementType::I32, ElementType::UI32, ElementType::I16] {
+    use ElementType::*;
+    for elem in [I32, UI32, I16, UI16, I8, UI8, I64, UI64] {
         let x = values(elem, 3, 1000);
         let ty = Ty::of(elem).unwrap();
-        for by in [1i64, 2, 3, 5, 7, 8, 10, 64, 100, 1000, 1 << 14, 12345, 32767, -3, -2, -1, 0] {
+        let large =
+            [65521i64, 641, 6_700_417, (1 << 30) + 1, (1 << 31) - 1, (1 << 32) - 1, (1 << 31) + 1, 1 << 31, 1 << 40];
+        let small = [1i64, 2, 3, 5, 7, 8, 10, 64, 100, 1000, 1 << 14, 12345, 32767, -3, -2, -1, 0];
+        for by in small.into_iter().chain(large) {
             let by = Scalar::from_i64(elem, by);
             let Scalar::Int(number) = by else { continue };
             let bits = number as u64 & (u64::MAX >> (64 - 8 * ty.size()));
@@ -261,6 +271,61 @@ fn fixed_divisors() {
                     assert_eq!(got.get(i), want, "{f:?} of {elem}: {:?} by {by:?}", x.get(i));
                 }
             }
+        }
+    }
+}
+
+/// Shifts of narrow numbers by a number that is always the same.
+#[test]
+fn fixed_shifts() {
+    use ElementType::*;
+    for elem in [I8, UI8, I16, UI16, I32, UI64] {
+        let x = values(elem, 3, 1000);
+        let ty = Ty::of(elem).unwrap();
+        for by in [0i64, 1, 3, 4, 7, 8, 9, 15, 16, 31, 33, 100, -1] {
+            let by = Scalar::from_i64(elem, by);
+            let Scalar::Int(number) = by else { continue };
+            let bits = number as u64 & (u64::MAX >> (64 - 8 * ty.size()));
+            for f in [BinaryOp::ShiftLeft, BinaryOp::ShiftRightLogical, BinaryOp::ShiftRightArithmetic] {
+                let ops = vec![Op::Load(0), Op::Const(ty, bits), Op::Binary(f, 0, 1), Op::Store(1, 2)];
+                let kernel = Kernel::new(map_body(&[elem], elem, ops)).unwrap();
+                let got = run_map(&kernel, &[&x], elem);
+                let op = ScalarOp::new(OpKind::Binary(f), elem, elem).unwrap();
+                for i in 0..x.len() {
+                    assert_eq!(got.get(i), apply(&op, &[x.get(i), by]), "{f:?} of {elem}: {:?} by {by:?}", x.get(i));
+                }
+            }
+        }
+    }
+}
+
+/// Floats of one byte are loaded, stored and moved by arithmetic on their bits.
+#[test]
+fn floats_of_one_byte() {
+    use ElementType::*;
+    for elem in [F8E3M4, F8E4M3, F8E4M3FN, F8E4M3FNUZ, F8E4M3B11FNUZ, F8E5M2, F8E5M2FNUZ] {
+        let all = Literal::from_bytes([256], elem, (0..=255u8).collect::<Vec<_>>()).unwrap();
+        let loaded = Kernel::new(map_body(&[elem], F32, vec![Op::Load(0), Op::Store(1, 0)])).unwrap();
+        let numbers = run_map(&loaded, &[&all], F32);
+        for i in 0..256 {
+            assert_eq!(ulps(F32, numbers.get(i), all.get(i).cast_to(F32)), 0, "{elem} {i:#x}: {}", numbers.get(i));
+        }
+        let moved = Kernel::new(map_body(&[elem], elem, vec![Op::Load(0), Op::Store(1, 0)])).unwrap();
+        assert_eq!(run_map(&moved, &[&all], elem).bytes(), all.bytes());
+        // Numbers of every size, and those between two of the type.
+        let mut x: Vec<f64> = values(F32, 5, 3001).scalars().map(|v| v.as_f64()).collect();
+        let mut sorted: Vec<f64> = numbers.scalars().map(|v| v.as_f64()).filter(|v| v.is_finite()).collect();
+        sorted.sort_by(f64::total_cmp);
+        for pair in sorted.windows(2) {
+            let middle = (0.5 * (pair[0] + pair[1])) as f32;
+            x.extend([pair[0], middle.next_down().into(), middle.into(), middle.next_up().into()]);
+        }
+        let x = Literal::from_f64s([x.len() as i64], F32, &x).unwrap();
+        let stored = Kernel::new(map_body(&[F32], elem, vec![Op::Load(0), Op::Store(1, 0)])).unwrap();
+        let got = run_map(&stored, &[&x], elem);
+        for i in 0..x.len() {
+            let want = x.get(i).cast_to(elem);
+            assert_eq!(ulps(elem, got.get(i), want), 0, "{elem} of {}: {} instead of {want}", x.get(i), got.get(i));
         }
     }
 }

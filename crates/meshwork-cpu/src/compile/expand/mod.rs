@@ -51,7 +51,7 @@ fn compare(module: &mut Module, op: OpId) -> bool {
 }
 
 /// Replaces `op` by what `build` makes of it, if that can be made.
-fn replace(
+pub(super) fn replace(
     module: &mut Module,
     op: OpId,
     build: impl FnOnce(&mut Builder<'_>) -> Result<Option<Vec<ValueId>>, BuildError>,

@@ -1,15 +1,19 @@
 //! Comparisons of truth values, as logic: fused loops have that, and no order of truth values.
 
 use meshwork_ir::build::{Builder, Direction};
-use meshwork_ir::{ElementType, Module, OpId};
+use meshwork_ir::op::ControlOp;
+use meshwork_ir::{ElementType, Module, OpId, OpKind};
 
 use super::replace;
 
-/// Whether the operands are arrays of truth values. Scalars stay as they are: they stand in bodies, which are recognised by
-/// what they are written as.
+/// Whether the operands are truth values. Those of bodies stay as they are, since bodies are recognised by what they are written as.
 fn is_truth(module: &Module, op: OpId) -> bool {
     let ty = module.op(op).operands().first().map(|&x| module.ty(x));
-    ty.is_some_and(|ty| ty.elem() == Some(ElementType::I1) && !ty.dims().is_empty())
+    let in_body = module.parent_op(op).is_some_and(|parent| {
+        let kind = module.op(parent).kind();
+        !matches!(kind, OpKind::Control(ControlOp::Func | ControlOp::While | ControlOp::Case | ControlOp::If))
+    });
+    ty.is_some_and(|ty| ty.elem() == Some(ElementType::I1) && !(in_body && ty.dims().is_empty()))
 }
 
 pub(super) fn compare(module: &mut Module, op: OpId) -> bool {
@@ -18,6 +22,16 @@ pub(super) fn compare(module: &mut Module, op: OpId) -> bool {
     let (&[x, y], Some(direction)) = (data.operands(), direction) else { return false };
     if !is_truth(module, op) {
         return false;
+    }
+    let known = |v| crate::compile::constants::truth(module, v);
+    if let (Direction::Ne | Direction::Eq, Some((v, constant))) =
+        (direction, known(y).map(|k| (x, k)).or_else(|| known(x).map(|k| (y, k))))
+    {
+        // Compared with a constant, it is itself or its opposite.
+        return match constant == (direction == Direction::Eq) {
+            true => replace(module, op, |_| Ok(Some(vec![v]))),
+            false => replace(module, op, |b| Ok(Some(vec![b.not(v)?]))),
+        };
     }
     let less = |b: &mut Builder<'_>, x, y| {
         let no = b.not(x)?;

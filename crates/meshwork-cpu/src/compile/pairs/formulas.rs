@@ -50,6 +50,7 @@ pub(super) fn written(b: &mut Builder<'_>, op: OpId, complex: &[Parts]) -> Resul
         (OpKind::Binary(BinaryOp::Subtract), &[(a, b), (c, d)]) => (f.b.subtract(a, c)?, f.b.subtract(b, d)?),
         (OpKind::Binary(BinaryOp::Multiply), &[x, y]) => f.product(x, y)?,
         (OpKind::Binary(BinaryOp::Divide), &[x, y]) => f.quotient(x, y)?,
+        (OpKind::Binary(BinaryOp::Power), &[x, y]) => f.power(x, y)?,
         (OpKind::Unary(UnaryOp::Negate), &[(x, y)]) => (f.b.negate(x)?, f.b.negate(y)?),
         (OpKind::Unary(UnaryOp::Conj), &[(x, y)]) => (x, f.b.negate(y)?),
         (OpKind::Unary(UnaryOp::Square), &[(x, y)]) => f.square(x, y)?,
@@ -324,6 +325,20 @@ impl Formula<'_, '_> {
         };
         let length = self.b.convert(length, ElementType::F32)?;
         Ok((self.b.select(far, infinity, length)?, angle))
+    }
+
+    /// By logarithm and exponential. To the power of zero it is one; powers of zero are zero.
+    fn power(&mut self, (a, b): Parts, (c, d): Parts) -> Both {
+        let log = self.log(a, b)?;
+        let (x, y) = self.product((c, d), log)?;
+        let found = self.exp(x, y)?;
+        let (zero, one) = (self.number(0.0)?, self.number(1.0)?);
+        let [a, b, c_none, d] = [a, b, c, d].map(|x| self.is_zero(x));
+        let (base, exponent) = (self.b.and(a?, b?)?, self.b.and(c_none?, d?)?);
+        let positive = self.b.compare(Direction::Gt, c, zero)?;
+        let lost = self.b.and(base, positive)?;
+        let (x, y) = (self.b.select(lost, zero, found.0)?, self.b.select(lost, zero, found.1)?);
+        Ok((self.b.select(exponent, one, x)?, self.b.select(exponent, zero, y)?))
     }
 
     fn is_constant_zero(&self, value: ValueId) -> bool {

@@ -75,10 +75,11 @@ fn role(module: &Module, op: OpId) -> Role {
         {
             Role::Arithmetic
         }
+        OpKind::Binary(BinaryOp::Power) if from == ElementType::C64 => Role::Arithmetic,
         OpKind::Unary(f) if from.is_complex() => match f {
             UnaryOp::Negate | UnaryOp::Conj | UnaryOp::Abs | UnaryOp::Square => Role::Arithmetic,
             UnaryOp::Exponential | UnaryOp::Sqrt => Role::Arithmetic,
-            // Of wider numbers it would take still wider ones.
+            // Of wider numbers it would take still wider ones, as would a power.
             UnaryOp::Log if from == ElementType::C64 => Role::Arithmetic,
             _ => Role::Other,
         },

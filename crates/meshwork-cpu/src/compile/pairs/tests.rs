@@ -43,6 +43,28 @@ fn functions_of_one_number() {
     }
 }
 
+/// Powers, those of zero and those to the power of zero included.
+#[test]
+fn powers() {
+    let parts = [-3.0, -1.0, -0.0, 0.0, 0.5, 1.0, 2.5];
+    let all: Vec<Scalar> = parts.iter().flat_map(|&x| parts.iter().map(move |&y| Scalar::Complex(x, y))).collect();
+    let count = all.len() * all.len();
+    for (elem, tolerance) in [("complex<f32>", 2e-5), ("complex<f64>", 1e-12)] {
+        let e = ElementType::from_text(elem).unwrap();
+        let list = |pick: &dyn Fn(usize) -> Scalar| {
+            let numbers: Vec<Scalar> = (0..count).map(pick).collect();
+            Literal::from_scalars([count as i64], e, numbers).unwrap()
+        };
+        let (x, y) = (list(&|i| all[i / all.len()]), list(&|i| all[i % all.len()]));
+        let ty = format!("tensor<{count}x{elem}>");
+        let source = format!(
+            "func.func @main(%a: {ty}, %b: {ty}) -> {ty} {{ %0 = stablehlo.power %a, %b : {ty} return %0 : {ty} }}"
+        );
+        let text = check_on(&source, &[x, y], tolerance);
+        assert_eq!(text.contains("scalar"), elem == "complex<f64>", "{text}");
+    }
+}
+
 #[test]
 fn chains_are_one_loop() {
     let body = "func.func @main(%a: tensor<Z>, %b: tensor<Z>, %x: tensor<R>) -> (tensor<Z>, tensor<R>) {

@@ -278,7 +278,7 @@ impl Builder<'_> {
                 out.push(Instr::Copy { dst, src: raw, size });
                 return Place::Tile(dst);
             }
-            Access::Zero | Access::Fixed | Access::Pair | Access::Strided => {
+            Access::Zero | Access::Fixed | Access::Pair | Access::Triple | Access::Strided => {
                 // A tile of its own where a conversion follows, since the result must not overlap it.
                 let dst = if convert.is_some() { self.layout.tile(size) } else { self.take(size) };
                 out.push(Instr::Gather { arg, size, dst });

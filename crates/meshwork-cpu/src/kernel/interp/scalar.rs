@@ -13,6 +13,8 @@ pub trait Float: Copy + PartialOrd {
     /// Folds keep it instead of the NaN itself. Where a vector of numbers is folded in place, a choice between what is there
     /// and something else would be compiled to a masked store of AVX, which takes some processors tens of cycles.
     fn quiet(self) -> Self;
+    /// The number next to it on the way to `other`.
+    fn next_to(self, other: Self) -> Self;
 }
 
 macro_rules! float {
@@ -44,6 +46,15 @@ macro_rules! float {
             #[inline(always)]
             fn quiet(self) -> $t {
                 <$t>::from_bits(self.to_bits() | 1 << (<$t>::MANTISSA_DIGITS - 2))
+            }
+
+            fn next_to(self, other: $t) -> $t {
+                match self.partial_cmp(&other) {
+                    None => self + other,
+                    Some(std::cmp::Ordering::Equal) => other,
+                    Some(std::cmp::Ordering::Less) => self.next_up(),
+                    Some(std::cmp::Ordering::Greater) => self.next_down(),
+                }
             }
         }
     };

@@ -187,6 +187,7 @@ pub fn binary(f: BinaryOp, ty: Ty) -> Option<Loop> {
                 BinaryOp::Atan2 => loop2!($t, $t => $t, |x, y| f64::from(x).atan2(y.into()) as $t),
                 BinaryOp::Polygamma => loop2!($t, $t => $t, |x, y| special::polygamma(x.into(), y.into()) as $t),
                 BinaryOp::Zeta => loop2!($t, $t => $t, |x, y| special::zeta(x.into(), y.into()) as $t),
+                BinaryOp::NextAfter => loop2!($t, $t => $t, |x, y| x.next_to(y)),
                 _ => return None,
             })
         };
@@ -200,6 +201,11 @@ pub fn binary(f: BinaryOp, ty: Ty) -> Option<Loop> {
         };
     }
     match f {
+        BinaryOp::Mulhi => match ty {
+            Ty::I32 => Some(loop2!(i32, i32 => i32, |x, y| ((i64::from(x) * i64::from(y)) >> 32) as i32)),
+            Ty::U32 => Some(loop2!(u32, u32 => u32, |x, y| ((u64::from(x) * u64::from(y)) >> 32) as u32)),
+            _ => None,
+        },
         BinaryOp::Divide | BinaryOp::Remainder | BinaryOp::Maximum | BinaryOp::Minimum | BinaryOp::Power
             if !matches!(ty, Ty::F32 | Ty::F64) =>
         {

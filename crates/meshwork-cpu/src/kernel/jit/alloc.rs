@@ -50,8 +50,8 @@ pub struct Emitter<'a> {
     pub pointers: &'a [Option<Gpr>],
 }
 
-struct State<'a, 'b> {
-    out: &'a mut Emitter<'b>,
+pub(super) struct State<'a, 'b> {
+    pub(super) out: &'a mut Emitter<'b>,
     /// What each register holds.
     held: [V; 16],
     /// Register of each value, or 255.
@@ -75,7 +75,7 @@ pub fn pressure(insts: &[Inst], values: &[Value]) -> usize {
     }
     let counts = |v: V| {
         let value = &values[v as usize];
-        value.pin.is_none() && !matches!(value.home, Home::Pool(_) | Home::Slot(_))
+        value.pin.is_none() && !matches!(value.home, Home::Pool(_) | Home::Slot(_) | Home::Called(_))
     };
     let mut live = vec![false; values.len()];
     let (mut now, mut most) = (0usize, 0);
@@ -157,14 +157,14 @@ impl Emitter<'_> {
     fn home(&mut self, home: Home) -> Rm {
         match home {
             Home::Pool(byte) => Rm::Pool(byte),
-            Home::Slot(byte) => at(FRAME, byte),
+            Home::Slot(byte) | Home::Called(byte) => at(FRAME, byte),
             Home::Arg { arg, ahead, scale } => self.element(arg, ahead, scale),
             // Values without a home are in registers; the allocator never asks.
             Home::None => at(FRAME, self.frame.buffer),
         }
     }
 
-    fn pointer(&mut self, arg: u16) -> Gpr {
+    pub(super) fn pointer(&mut self, arg: u16) -> Gpr {
         match self.pointers[usize::from(arg)] {
             Some(r) => r,
             None => {
@@ -190,7 +190,7 @@ impl Emitter<'_> {
 }
 
 impl State<'_, '_> {
-    fn value(&self, v: V) -> &Value {
+    pub(super) fn value(&self, v: V) -> &Value {
         &self.out.values[v as usize]
     }
 
@@ -199,7 +199,7 @@ impl State<'_, '_> {
     }
 
     /// A free register, evicting if need be; never one of `locked`.
-    fn take(&mut self, locked: &[V]) -> u8 {
+    pub(super) fn take(&mut self, locked: &[V]) -> u8 {
         let mut best = (0, 0u8);
         for r in 0..16u8 {
             let v = self.held[usize::from(r)];
@@ -234,13 +234,13 @@ impl State<'_, '_> {
         }
     }
 
-    fn occupy(&mut self, v: V, r: u8) {
+    pub(super) fn occupy(&mut self, v: V, r: u8) {
         self.held[usize::from(r)] = v;
         self.place[v as usize] = r;
     }
 
     /// The register of `v`, loading it if need be.
-    fn register(&mut self, v: V, locked: &[V]) -> u8 {
+    pub(super) fn register(&mut self, v: V, locked: &[V]) -> u8 {
         if self.place[v as usize] == NOWHERE {
             let r = self.take(locked);
             self.out.load(r, v);
@@ -257,7 +257,7 @@ impl State<'_, '_> {
         }
         let value = *self.value(v);
         let fits = match value.home {
-            Home::Pool(_) | Home::Slot(_) => true,
+            Home::Pool(_) | Home::Slot(_) | Home::Called(_) => true,
             // Another use soon: one load for both.
             Home::Arg { .. } => value.width == read && self.next[v as usize] == NEVER,
             Home::None => false,
@@ -266,7 +266,7 @@ impl State<'_, '_> {
     }
 
     /// Lets go of values that are not used after this instruction.
-    fn retire(&mut self, inst: &Inst) {
+    pub(super) fn retire(&mut self, inst: &Inst) {
         for v in inst.sources() {
             if self.dies(v) {
                 self.release(v);
@@ -281,11 +281,15 @@ impl State<'_, '_> {
         }
         let r = self.take(&[]);
         self.occupy(v, r);
+        self.drop_unread(v);
+        r
+    }
+
+    /// Frees the register of `v` at once if nothing reads it.
+    pub(super) fn drop_unread(&mut self, v: V) {
         if self.next[v as usize] == NEVER {
-            // Nothing reads it: the register is free again at once.
             self.release(v);
         }
-        r
     }
 
     fn inst(&mut self, inst: &Inst) {
@@ -297,6 +301,12 @@ impl State<'_, '_> {
             Inst::Touch(v) => {
                 self.register(v, &[v]);
                 self.out.values[v as usize].home = Home::None;
+                self.retire(inst);
+            }
+            Inst::Test(v) => {
+                let r = self.register(v, &[v]);
+                self.out.asm.vex(op::MOVD_STORE, false, r, 0, Rm::Reg(gpr::RAX), None);
+                self.out.asm.cmp_imm(gpr::RAX, 0);
                 self.retire(inst);
             }
             Inst::Store { src, arg, ahead, scale, past } => {
@@ -313,13 +323,14 @@ impl State<'_, '_> {
                 self.out.asm.vex(op::MOVUPS_STORE, true, r, 0, at(FRAME, slot), None);
                 self.retire(inst);
             }
-            Inst::StoreOne { src, arg, scale, place } => {
+            Inst::Call { site, slots } => self.call(site, slots),
+            Inst::StoreOne { src, arg, scale, place, disp } => {
                 let r = self.register(src, &[src, place]);
-                let rm = self.one(arg, place, &[src, place]);
+                let rm = self.one(arg, (place, disp), &[src, place]);
                 let asm = &mut *self.out.asm;
                 match scale {
-                    0 => asm.vex(op::PEXTRB, false, r, 0, rm, Some(0)),
-                    1 => asm.vex(op::PEXTRW, false, r, 0, rm, Some(0)),
+                    0 => asm.vex(op::PEXTR[0], false, r, 0, rm, Some(0)),
+                    1 => asm.vex(op::PEXTR[1], false, r, 0, rm, Some(0)),
                     2 => asm.vex(op::MOVD_STORE, false, r, 0, rm, None),
                     _ => asm.vex(op::MOVQ_STORE, false, r, 0, rm, None),
                 }
@@ -354,12 +365,16 @@ impl State<'_, '_> {
                 }
                 self.retire(inst);
             }
-            Inst::Gather { dst, arg, ahead, scale, count: Count::Lanes(lanes) } if scale >= 2 && lanes >= 4 => {
+            Inst::Gather { dst, arg, ahead, scale, count: Count::Lanes(lanes) } => {
                 self.gather(dst, arg, ahead, scale, lanes);
             }
             Inst::Gather { dst, arg, ahead, scale, count } => {
                 self.copy_strided(arg, ahead, scale, count, true);
                 self.read_buffer(dst);
+            }
+            Inst::Scatter { src, arg, ahead, scale, count: Count::Lanes(lanes) } => {
+                self.scatter(src, arg, ahead, scale, lanes);
+                self.retire(inst);
             }
             Inst::Scatter { src, arg, ahead, scale, count } => {
                 let r = self.register(src, &[src]);
@@ -385,6 +400,7 @@ impl State<'_, '_> {
                     asm.vex(op::PERMQ, true, r, 0, Rm::Reg(r), Some(0b1101_1000));
                 }
             }
+            Inst::LoadTriple { dst, masks, arg, ahead, scale } => self.triple(inst, dst, masks, arg, ahead, scale),
             Inst::StorePair { src, mask, arg, ahead, scale } => {
                 let locked = [src, mask];
                 let (r, m) = (self.register(src, &locked), self.register(mask, &locked));
@@ -409,8 +425,8 @@ impl State<'_, '_> {
                 }
                 self.retire(inst);
             }
-            Inst::Spread { dst, arg, scale, shl, place } => {
-                let from = self.one(arg, place, &[place]);
+            Inst::Spread { dst, arg, scale, shl, place, disp } => {
+                let from = self.one(arg, (place, disp), &[place]);
                 self.retire(inst);
                 let r = self.result(dst);
                 let asm = &mut *self.out.asm;
@@ -446,15 +462,55 @@ impl State<'_, '_> {
         }
     }
 
-    /// The one element of `arg`, or the one `place` bytes further on.
-    fn one(&mut self, arg: u16, place: V, locked: &[V]) -> Rm {
+    /// Calls a loop; no register survives that by itself.
+    fn call(&mut self, site: u64, slots: i32) {
+        let mut pinned = vec![];
+        for r in 0..16u8 {
+            let v = self.held[usize::from(r)];
+            if v == NONE {
+                continue;
+            }
+            if self.value(v).pin.is_some() {
+                if !matches!(self.value(v).home, Home::Pool(_)) {
+                    let slot = self.out.frame.slot();
+                    self.out.asm.vex(op::MOVUPS_STORE, true, r, 0, at(FRAME, slot), None);
+                    pinned.push((r, at(FRAME, slot)));
+                } else if let Home::Pool(byte) = self.value(v).home {
+                    pinned.push((r, Rm::Pool(byte)));
+                }
+                continue;
+            }
+            if self.value(v).home == Home::None && self.next[v as usize] != NEVER {
+                let slot = self.out.frame.slot();
+                self.out.asm.vex(op::MOVUPS_STORE, true, r, 0, at(FRAME, slot), None);
+                self.out.values[v as usize].home = Home::Slot(slot);
+            }
+            self.release(v);
+        }
+        let lost = [gpr::RSI, gpr::RDI, gpr::R8, gpr::R9, gpr::R10, gpr::R11];
+        let lost: Vec<Gpr> = lost.into_iter().filter(|&r| self.out.pointers.contains(&Some(r))).collect();
+        let saved = (self.out.frame.slot(), self.out.frame.slot());
+        let asm = &mut *self.out.asm;
+        lost.iter().zip((saved.0..).step_by(8)).for_each(|(&r, byte)| asm.store(at(FRAME, byte), r));
+        asm.lea(gpr::RSI, at(FRAME, slots));
+        asm.set_wide(gpr::RDI, site);
+        asm.set_wide(gpr::RAX, super::calls::call as *const () as u64);
+        asm.call(gpr::RAX);
+        lost.iter().zip((saved.0..).step_by(8)).for_each(|(&r, byte)| asm.load(r, at(FRAME, byte)));
+        for (r, from) in pinned {
+            asm.vex(op::MOVUPS, true, r, 0, from, None);
+        }
+    }
+
+    /// The one element of `arg`, or the one `disp` bytes further on, and `place` more.
+    fn one(&mut self, arg: u16, (place, disp): (V, i32), locked: &[V]) -> Rm {
         if place == NONE {
-            return at(self.out.pointer(arg), 0);
+            return at(self.out.pointer(arg), disp);
         }
         let r = self.register(place, locked);
         let base = self.out.pointer(arg);
         self.out.asm.vex(op::MOVD_STORE, false, r, 0, Rm::Reg(gpr::RDX), None);
-        Rm::Mem { base, index: Some((gpr::RDX, 0)), disp: 0 }
+        Rm::Mem { base, index: Some((gpr::RDX, 0)), disp }
     }
 
     fn read_buffer(&mut self, dst: V) {
@@ -471,48 +527,84 @@ impl State<'_, '_> {
         asm.lea(gpr::RAX, from);
         asm.mov(gpr::RDX, REST);
         asm.shl(gpr::RDX, scale);
-        let again = asm.label();
-        asm.bind(again);
-        let there = Rm::Mem { base: gpr::RAX, index: Some((gpr::RDX, 0)), disp: -1 };
-        let here = Rm::Mem { base: FRAME, index: Some((gpr::RDX, 0)), disp: buffer - 1 };
-        let (from, to) = if load { (there, here) } else { (here, there) };
-        asm.load_sized(gpr::RCX, from, 1);
-        asm.store_sized(to, gpr::RCX, 1);
-        asm.dec(Rm::Reg(gpr::RDX));
-        asm.jump_if(Cond::NotEqual, again);
+        // From the end, in pieces of 8 bytes, and then at most one of each smaller size.
+        for size in [8i32, 4, 2, 1].into_iter().filter(|&size| size >= 1 << scale) {
+            let (again, done) = (asm.label(), asm.label());
+            asm.bind(again);
+            asm.cmp_imm(gpr::RDX, size);
+            asm.jump_if(Cond::Less, done);
+            let there = Rm::Mem { base: gpr::RAX, index: Some((gpr::RDX, 0)), disp: -size };
+            let here = Rm::Mem { base: FRAME, index: Some((gpr::RDX, 0)), disp: buffer - size };
+            let (from, to) = if load { (there, here) } else { (here, there) };
+            asm.load_sized(gpr::RCX, from, size as usize);
+            asm.store_sized(to, gpr::RCX, size as usize);
+            asm.add_imm(gpr::RDX, -size);
+            if size == 8 {
+                asm.jump(again);
+            }
+            asm.bind(done);
+        }
     }
 
-    /// Puts elements of 4 or 8 bytes that are not adjacent into the lanes of `dst` one by one.
+    /// Puts elements that are not adjacent into the lanes of `dst` one by one.
     fn gather(&mut self, dst: V, arg: u16, ahead: i32, scale: u8, lanes: u8) {
-        let stride = at(FRAME, self.out.frame.strides + 8 * i32::from(arg));
-        let pointer = at(FRAME, self.out.frame.ptrs + 8 * i32::from(arg));
         let r = self.result(dst);
-        let wide = u32::from(lanes) << scale == 32;
-        let upper = if wide { self.take(&[dst]) } else { r };
-        let asm = &mut *self.out.asm;
-        asm.load(gpr::RDX, stride);
-        asm.lea(gpr::RAX, at(ELEMENT, ahead));
-        asm.mul(gpr::RAX, Rm::Reg(gpr::RDX));
-        asm.add(gpr::RAX, pointer);
-        let (first, insert) = if scale == 2 { (op::MOVD, op::PINSRD) } else { (op::MOVQ, op::PINSRQ) };
         let per_half = 16 >> scale;
+        let upper = if lanes > per_half { self.take(&[dst]) } else { r };
+        self.first_of(arg, ahead);
+        let asm = &mut *self.out.asm;
         for lane in 0..lanes {
             let to = if lane < per_half { r } else { upper };
             let (place, odd) = (lane % per_half, lane % 2 == 1);
             // Pairs share an address.
             let from = Rm::Mem { base: gpr::RAX, index: odd.then_some((gpr::RDX, 0)), disp: 0 };
-            if place == 0 {
-                asm.vex(first, false, to, 0, from, None);
+            if place == 0 && scale >= 2 {
+                asm.vex(if scale == 2 { op::MOVD } else { op::MOVQ }, false, to, 0, from, None);
             } else {
-                asm.vex(insert, false, to, to, from, Some(place));
+                if place == 0 {
+                    asm.vex(op::PXOR, false, to, to, Rm::Reg(to), None);
+                }
+                asm.vex(op::PINSR[usize::from(scale)], false, to, to, from, Some(place));
             }
             if odd && lane + 1 < lanes {
                 asm.lea(gpr::RAX, Rm::Mem { base: gpr::RAX, index: Some((gpr::RDX, 1)), disp: 0 });
             }
         }
-        if wide {
+        if upper != r {
             asm.vex(op::INSERT128, true, r, r, Rm::Reg(upper), Some(1));
         }
+    }
+
+    /// Writes elements that are not adjacent.
+    fn scatter(&mut self, src: V, arg: u16, ahead: i32, scale: u8, lanes: u8) {
+        let r = self.register(src, &[src]);
+        let per_half = 16 >> scale;
+        let upper = if lanes > per_half { self.take(&[src]) } else { r };
+        self.first_of(arg, ahead);
+        let asm = &mut *self.out.asm;
+        if upper != r {
+            asm.vex(op::EXTRACT128, true, r, 0, Rm::Reg(upper), Some(1));
+        }
+        for lane in 0..lanes {
+            let from = if lane < per_half { r } else { upper };
+            let odd = lane % 2 == 1;
+            let to = Rm::Mem { base: gpr::RAX, index: odd.then_some((gpr::RDX, 0)), disp: 0 };
+            asm.vex(op::PEXTR[usize::from(scale)], false, from, 0, to, Some(lane % per_half));
+            if odd && lane + 1 < lanes {
+                asm.lea(gpr::RAX, Rm::Mem { base: gpr::RAX, index: Some((gpr::RDX, 1)), disp: 0 });
+            }
+        }
+    }
+
+    /// The address of the element of `arg` `ahead` of the current one in `rax`, and the way to the next in `rdx`.
+    fn first_of(&mut self, arg: u16, ahead: i32) {
+        let stride = at(FRAME, self.out.frame.strides + 8 * i32::from(arg));
+        let pointer = at(FRAME, self.out.frame.ptrs + 8 * i32::from(arg));
+        let asm = &mut *self.out.asm;
+        asm.load(gpr::RDX, stride);
+        asm.lea(gpr::RAX, at(ELEMENT, ahead));
+        asm.mul(gpr::RAX, Rm::Reg(gpr::RDX));
+        asm.add(gpr::RAX, pointer);
     }
 
     /// Copies elements that are not adjacent to the buffer or back.

@@ -69,6 +69,7 @@ impl Code<'_> {
         }
         let zero = self.unit.zero();
         Some(match f {
+            UnaryOp::Popcnt => self.ones_of(size, a),
             UnaryOp::Negate => self.rvm(op::PSUB[i], size, zero, a),
             UnaryOp::Not => self.not(size, a),
             UnaryOp::Abs if ty.is_unsigned() => a,
@@ -191,6 +192,10 @@ impl Code<'_> {
                 let greater = self.compare(Cmp::Gt, ty, a, b);
                 self.blend(size, greater, b, a)
             }
+            BinaryOp::Mulhi if size == 4 => self.upper_product(ty, a, b),
+            BinaryOp::ShiftLeft | BinaryOp::ShiftRightLogical | BinaryOp::ShiftRightArithmetic if size < 4 => {
+                self.narrow_shift(f, size, a, self.unit.constant(b)?)
+            }
             BinaryOp::ShiftLeft if size >= 4 => self.rvm(op::PSLLV[i - 2], size, a, b),
             BinaryOp::ShiftRightLogical if size >= 4 => self.rvm(op::PSRLV[i - 2], size, a, b),
             BinaryOp::ShiftRightArithmetic if size == 4 => self.rvm(op::PSRAVD, size, a, b),
@@ -229,6 +234,71 @@ impl Code<'_> {
                 self.both(op::PADD[3], 8, low, cross)
             }
         }
+    }
+
+    /// The upper halves of products of 32 bits: those of even and of odd lanes.
+    fn upper_product(&mut self, ty: Ty, a: V, b: V) -> V {
+        let enc = if ty.is_signed() { op::PMULDQ } else { op::PMULUDQ };
+        let even = self.both(enc, 4, a, b);
+        let even = self.shift_as(8, 2, 4, even, 32);
+        let [x, y] = [a, b].map(|v| self.shift_as(8, 2, 4, v, 32));
+        let odd = self.both(enc, 4, x, y);
+        let upper = self.unit.splat(8, 0xFFFF_FFFF << 32);
+        let odd = self.both(op::PAND, 4, odd, upper);
+        self.both(op::POR, 4, even, odd)
+    }
+
+    /// Bits that are set: those of half bytes by a table, their sums by instructions that add neighbors.
+    fn ones_of(&mut self, size: usize, a: V) -> V {
+        let mut table = [0; 32];
+        table.iter_mut().enumerate().for_each(|(i, ones)| *ones = (i as u8 & 15).count_ones() as u8);
+        let (table, low) = (self.unit.bytes(table), self.unit.splat(1, 15));
+        let lower = self.both(op::PAND, size, a, low);
+        let upper = self.shift_as(2, 2, size, a, 4);
+        let upper = self.both(op::PAND, size, upper, low);
+        let (lower, upper) = (self.rvm(op::PSHUFB, size, table, lower), self.rvm(op::PSHUFB, size, table, upper));
+        let bytes = self.both(op::PADD[0], size, lower, upper);
+        let (ones, words) = (self.unit.splat(1, 1), self.unit.splat(2, 1));
+        match size {
+            1 => bytes,
+            2 => self.rvm(op::PMADDUBSW, size, bytes, ones),
+            4 => {
+                let sums = self.rvm(op::PMADDUBSW, size, bytes, ones);
+                self.rvm(op::PMADDWD, size, sums, words)
+            }
+            _ => {
+                let zero = self.unit.zero();
+                self.rvm(op::PSADBW, size, bytes, zero)
+            }
+        }
+    }
+
+    /// Numbers of 8 or 16 bits shifted by the low bits of `by`: bytes as words, of which others' bits are cleared.
+    fn narrow_shift(&mut self, f: BinaryOp, size: usize, a: V, by: u64) -> V {
+        let (bits, all) = (8 * size as u64, u64::MAX >> (64 - 8 * size));
+        let by = by & all;
+        let arithmetic = f == BinaryOp::ShiftRightArithmetic;
+        if by >= bits && !arithmetic {
+            return self.unit.zero();
+        }
+        let by = by.min(bits - 1) as u8;
+        let extension = match f {
+            BinaryOp::ShiftLeft => 6,
+            BinaryOp::ShiftRightArithmetic if size == 2 => 4,
+            _ => 2,
+        };
+        let moved = self.shift(extension, size, a, by);
+        if size == 2 {
+            return moved;
+        }
+        let own = self.unit.splat(1, if f == BinaryOp::ShiftLeft { all << by & all } else { all >> by });
+        let moved = self.both(op::PAND, 1, moved, own);
+        if !arithmetic {
+            return moved;
+        }
+        let sign = self.unit.splat(1, 0x80 >> by);
+        let flipped = self.both(op::PXOR, 1, moved, sign);
+        self.rvm(op::PSUB[0], 1, flipped, sign)
     }
 
     /// Bytes shifted as words.

@@ -316,9 +316,30 @@ impl Asm {
         self.int(true, false, &[0xC7], 0, Rm::Reg(dst), &value.to_le_bytes());
     }
 
+    /// `dst = value`, 64 bits.
+    pub fn set_wide(&mut self, dst: Gpr, value: u64) {
+        self.code.extend([0x48 | dst >> 3, 0xB8 | (dst & 7)]);
+        self.code.extend(value.to_le_bytes());
+    }
+
+    /// Calls the function at the address in `r`. Six registers have been pushed since the function was entered, which leaves the
+    /// stack eight bytes off the alignment that callees expect.
+    pub fn call(&mut self, r: Gpr) {
+        self.add_imm(4, -8);
+        // Callees expect the upper halves of the vector registers to be clear.
+        self.code.extend([0xC5, 0xF8, 0x77]);
+        self.int(false, false, &[0xFF], 2, Rm::Reg(r), &[]);
+        self.add_imm(4, 8);
+    }
+
     /// Compares `a` with `rm`.
     pub fn cmp(&mut self, a: Gpr, rm: Rm) {
         self.int(true, false, &[0x3B], a, rm, &[]);
+    }
+
+    /// Compares the lower 32 bits of `a` with `value`.
+    pub fn cmp_imm(&mut self, a: Gpr, value: i32) {
+        self.int(false, false, &[0x81], 7, Rm::Reg(a), &value.to_le_bytes());
     }
 
     /// `dst = rm` if the condition holds.

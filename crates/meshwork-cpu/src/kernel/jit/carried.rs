@@ -29,10 +29,10 @@ pub fn carry(body: &Body, insts: Vec<Inst>, unit: &mut Unit) -> Carried {
     // Per number: where it is loaded, and what is stored.
     let mut found: Vec<(usize, V, V)> = vec![];
     for (i, inst) in insts.iter().enumerate() {
-        let Inst::Spread { dst, arg, scale: 2.., shl: 0, place: NONE } = *inst else { continue };
+        let Inst::Spread { dst, arg, scale: 2.., shl: 0, place: NONE, disp: 0 } = *inst else { continue };
         let users: Vec<&Inst> = insts.iter().filter(|other| touches(other, arg)).collect();
         let stays = body.args[usize::from(arg)].access == Access::Fixed;
-        if let (true, &[_, &Inst::StoreOne { src, place: NONE, .. }]) = (stays, &users[..]) {
+        if let (true, &[_, &Inst::StoreOne { src, place: NONE, disp: 0, .. }]) = (stays, &users[..]) {
             found.push((i, dst, src));
         }
     }

@@ -1,10 +1,14 @@
 //! A list of vector instructions under construction, with the constants and values they use.
 
+use std::sync::Arc;
+
 use meshwork_ir::hash::HashMap;
 
 use super::alloc::Frame;
 use super::asm::Enc;
+use super::calls::Site;
 use super::inst::{Form, Home, Inst, NONE, V, Value, Vex, op};
+use crate::kernel::interp::loops::Loop;
 
 /// log2 of 1, 2, 4 or 8.
 pub fn log2(size: usize) -> u8 {
@@ -29,6 +33,8 @@ pub struct Unit {
     pub pool: Pool,
     /// The frame.
     pub frame: Frame,
+    /// Loops that are called.
+    pub sites: Vec<Arc<Site>>,
 }
 
 impl Unit {
@@ -161,8 +167,27 @@ impl Code<'_> {
 
     /// `b` shifted by a constant: extension 2 right, 4 right with the sign, 6 left.
     pub fn shift(&mut self, extension: u8, size: usize, b: V, by: u8) -> V {
-        let enc = op::SHIFT[usize::from(log2(size))];
+        self.shift_as(size, extension, size, b, by)
+    }
+
+    /// The same for elements of `size` bytes, taken as ones of `of` bytes.
+    pub fn shift_as(&mut self, of: usize, extension: u8, size: usize, b: V, by: u8) -> V {
+        let enc = op::SHIFT[usize::from(log2(of))];
         self.push(enc, Form::Shift(extension), size, [NONE, b, NONE], Some(by))
+    }
+
+    /// What the interpreter's loop `run` makes of the vectors `a`, and `b` if it has a second operand: elements of `size` bytes.
+    pub fn called(&mut self, run: Loop, lanes: usize, a: &[V], b: &[V], size: usize) -> Vec<V> {
+        let count = a.len();
+        let site = Arc::new(Site::new(run, lanes, count));
+        let slots: Vec<i32> = (0..Site::slots(count)).map(|_| self.unit.frame.slot()).collect();
+        for (&src, &slot) in a.iter().chain(b).zip(&slots) {
+            self.insts.push(Inst::Keep { src, slot });
+        }
+        self.insts.push(Inst::Call { site: std::ptr::from_ref(&*site) as u64, slots: slots[0] });
+        self.unit.sites.push(site);
+        let width = lanes * size;
+        slots[2 * count..].iter().map(|&slot| self.unit.value(width, Home::Called(slot))).collect()
     }
 
     /// The complement of a mask or integer.

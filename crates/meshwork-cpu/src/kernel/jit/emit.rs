@@ -10,10 +10,13 @@
 //!            next row of every pointer and index
 //! ```
 
+use std::sync::Arc;
+
 use meshwork_ir::hash::HashMap;
 
 use super::alloc::{ELEMENT, Emitter, FRAME, Frame, POINTERS, REST, pressure};
 use super::asm::{Asm, Cond, Gpr, Label, Rm, at, gpr};
+use super::calls::Site;
 use super::carried::{Carried, carry};
 use super::code::{Code, Pool, Unit, log2};
 use super::inst::{Form, Home, Inst, NONE, V, op};
@@ -30,6 +33,7 @@ pub const LENGTH: i32 = 8;
 pub const TABLES: i32 = 16;
 
 /// A compiled function and what its caller must prepare.
+#[derive(Debug)]
 pub struct Function {
     /// Machine code with its constants.
     pub bytes: Vec<u8>,
@@ -43,6 +47,9 @@ pub struct Function {
     pub float_index: bool,
     /// Vectors in flight, per phase.
     pub interleave: Vec<usize>,
+    /// Loops that the code calls, which stay where it looks for them.
+    #[allow(dead_code)] // the code reads them
+    pub sites: Vec<Arc<Site>>,
 }
 
 /// Bytes of a line of the caches.
@@ -63,7 +70,7 @@ pub fn compile(body: &Body, types: &[Vec<Option<Ty>>], stores: Stores) -> Option
     let index = strides + 8 * args as i32;
     let buffer = ((index + 24 * dims as i32) as u32).next_multiple_of(64) as i32;
     let frame = Frame { ptrs: TABLES, strides, index, buffer, bytes: buffer + 64 };
-    let mut unit = Unit { values: vec![], masks: vec![], pool: Pool::default(), frame };
+    let mut unit = Unit { values: vec![], masks: vec![], pool: Pool::default(), frame, sites: vec![] };
     let scalars: Vec<i32> = (0..body.scalars).map(|_| unit.frame.slot()).collect();
     let mut steps = HashMap::default();
     let mut asm = Asm::default();
@@ -123,6 +130,7 @@ pub fn compile(body: &Body, types: &[Vec<Option<Ty>>], stores: Stores) -> Option
         dims,
         float_index: ops().any(|op| matches!(op, Op::Index(_, ty) if ty.is_float())),
         interleave,
+        sites: unit.sites,
     })
 }
 

@@ -17,6 +17,8 @@ pub enum Home {
     Pool(u32),
     /// The frame, at this byte.
     Slot(i32),
+    /// The frame, at this byte, where a call has just written it.
+    Called(i32),
     /// Argument (or temporary) `arg`, `ahead` elements of `1 << scale` bytes after the present one.
     Arg { arg: u16, ahead: i32, scale: u8 },
 }
@@ -92,10 +94,14 @@ pub enum Inst {
     Vex(Vex),
     /// Brings a value into a register now, since its memory is about to be written.
     Touch(V),
+    /// Compares lane 0, a mask, with zero: the last instruction before a jump.
+    Test(V),
     /// Writes all lanes of `src` to neighboring elements; `past` the caches if they are aligned to a vector.
     Store { src: V, arg: u16, ahead: i32, scale: u8, past: bool },
     /// Writes the 32 bytes of `src` to the frame.
     Keep { src: V, slot: i32 },
+    /// Calls the function of a [`Site`](super::calls::Site), by its address, on vectors from this byte of the frame on.
+    Call { site: u64, slots: i32 },
     /// Reads the rest of the row; lanes beyond hold anything. `mask` selects lanes where the size is 4 or 8.
     LoadRest { dst: V, mask: V, arg: u16, scale: u8 },
     /// Writes the rest of the row.
@@ -106,17 +112,19 @@ pub enum Inst {
     Scatter { src: V, arg: u16, ahead: i32, scale: u8, count: Count },
     /// Reads every other element, of 4 or 8 bytes, into all lanes.
     LoadPair { dst: V, arg: u16, ahead: i32, scale: u8 },
+    /// Reads every third element, by the shuffles of [`triple::masks`](super::triple::masks).
+    LoadTriple { dst: V, masks: [V; 3], arg: u16, ahead: i32, scale: u8 },
     /// Writes all lanes to every other element. `mask` selects the even lanes of a vector.
     StorePair { src: V, mask: V, arg: u16, ahead: i32, scale: u8 },
-    /// The one element of `arg` as an integer in all lanes of that size, after `shl` bits of shift; if there is a `place`, the
-    /// element that many bytes further on.
-    Spread { dst: V, arg: u16, scale: u8, shl: u8, place: V },
+    /// The one element of `arg` as an integer in all lanes of that size, after `shl` bits of shift; of the element `disp` bytes
+    /// further on, and `place` more if there is one.
+    Spread { dst: V, arg: u16, scale: u8, shl: u8, place: V, disp: i32 },
     /// All bits set if the byte of `arg` is not zero, none otherwise.
     SpreadMask { dst: V, arg: u16 },
     /// Index of the element `ahead` along `dim`, in all lanes of `1 << scale` bytes.
     Index { dst: V, dim: u8, ahead: i32, scale: u8 },
-    /// Writes lane 0 of `src` to the one element of `arg`, or to the one `place` bytes further on.
-    StoreOne { src: V, arg: u16, scale: u8, place: V },
+    /// Writes lane 0 of `src` to the one element of `arg`, or further on, as for `Spread`.
+    StoreOne { src: V, arg: u16, scale: u8, place: V, disp: i32 },
 }
 
 impl Inst {
@@ -124,14 +132,16 @@ impl Inst {
     pub fn sources(&self) -> impl Iterator<Item = V> + use<> {
         let list = match *self {
             Inst::Vex(x) => [x.a, x.b, x.c],
-            Inst::Touch(v) => [v, NONE, NONE],
+            Inst::Touch(v) | Inst::Test(v) => [v, NONE, NONE],
             Inst::Store { src, .. } | Inst::Keep { src, .. } => [src, NONE, NONE],
             Inst::StoreOne { src, place, .. } => [src, place, NONE],
             Inst::Spread { place, .. } => [place, NONE, NONE],
             Inst::LoadRest { mask, .. } => [mask, NONE, NONE],
             Inst::StoreRest { src, mask, .. } | Inst::StorePair { src, mask, .. } => [src, mask, NONE],
             Inst::Scatter { src, .. } => [src, NONE, NONE],
+            Inst::LoadTriple { masks, .. } => masks,
             Inst::Gather { .. } | Inst::LoadPair { .. } | Inst::SpreadMask { .. } | Inst::Index { .. } => [NONE; 3],
+            Inst::Call { .. } => [NONE; 3],
         };
         list.into_iter().filter(|&v| v != NONE)
     }
@@ -140,11 +150,14 @@ impl Inst {
     pub fn result(&self) -> Option<V> {
         match *self {
             Inst::Vex(x) => Some(x.dst),
-            Inst::LoadRest { dst, .. } | Inst::Gather { dst, .. } | Inst::LoadPair { dst, .. } => Some(dst),
+            Inst::LoadRest { dst, .. } | Inst::Gather { dst, .. } => Some(dst),
+            Inst::LoadPair { dst, .. } | Inst::LoadTriple { dst, .. } => Some(dst),
             Inst::Spread { dst, .. } | Inst::SpreadMask { dst, .. } | Inst::Index { dst, .. } => Some(dst),
             Inst::Touch(_)
+            | Inst::Test(_)
             | Inst::Store { .. }
             | Inst::Keep { .. }
+            | Inst::Call { .. }
             | Inst::StoreRest { .. }
             | Inst::Scatter { .. }
             | Inst::StorePair { .. }
@@ -171,11 +184,10 @@ pub mod op {
     pub const MOVD_STORE: Enc = enc(1, 1, 0x7E);
     pub const MOVQ: Enc = enc(2, 1, 0x7E);
     pub const MOVQ_STORE: Enc = enc(1, 1, 0xD6);
-    pub const PINSRD: Enc = enc(1, 3, 0x22);
-    pub const PINSRQ: Enc = wide(enc(1, 3, 0x22));
+    /// Elements of 1, 2, 4, 8 bytes into a lane of 16 bytes, and out of one.
+    pub const PINSR: [Enc; 4] = [enc(1, 3, 0x20), enc(1, 1, 0xC4), enc(1, 3, 0x22), wide(enc(1, 3, 0x22))];
+    pub const PEXTR: [Enc; 4] = [enc(1, 3, 0x14), enc(1, 3, 0x15), enc(1, 3, 0x16), wide(enc(1, 3, 0x16))];
     pub const INSERT128: Enc = enc(1, 3, 0x38);
-    pub const PEXTRB: Enc = enc(1, 3, 0x14);
-    pub const PEXTRW: Enc = enc(1, 3, 0x15);
     pub const MASKMOVD_LOAD: Enc = enc(1, 2, 0x8C);
     pub const MASKMOVQ_LOAD: Enc = wide(enc(1, 2, 0x8C));
     pub const PBROADCAST: [Enc; 4] = [enc(1, 2, 0x78), enc(1, 2, 0x79), enc(1, 2, 0x58), enc(1, 2, 0x59)];
@@ -218,6 +230,10 @@ pub mod op {
     pub const PMULLW: Enc = enc(1, 1, 0xD5);
     pub const PMULLD: Enc = enc(1, 2, 0x40);
     pub const PMULUDQ: Enc = enc(1, 1, 0xF4);
+    pub const PMULDQ: Enc = enc(1, 2, 0x28);
+    pub const PMADDUBSW: Enc = enc(1, 2, 0x04);
+    pub const PMADDWD: Enc = enc(1, 1, 0xF5);
+    pub const PSADBW: Enc = enc(1, 1, 0xF6);
     pub const PAND: Enc = enc(1, 1, 0xDB);
     pub const PANDN: Enc = enc(1, 1, 0xDF);
     pub const POR: Enc = enc(1, 1, 0xEB);
@@ -231,6 +247,8 @@ pub mod op {
     pub const SHUF: [Enc; 2] = [enc(0, 1, 0xC6), enc(1, 1, 0xC6)];
     pub const PMOVZXDQ: Enc = enc(1, 2, 0x35);
     pub const PSHUFB: Enc = enc(1, 2, 0x00);
+    /// Lanes of 4 bytes of two vectors, by an immediate.
+    pub const BLENDPS: Enc = enc(1, 3, 0x0C);
     pub const PERMD: Enc = enc(1, 2, 0x36);
     pub const PERMQ: Enc = wide(enc(1, 3, 0x00));
     pub const EXTRACT128: Enc = enc(1, 3, 0x39);

@@ -5,7 +5,9 @@ use meshwork_ir::hash::HashMap;
 
 use super::arith::float_index;
 use super::code::{Code, Unit, log2};
-use super::inst::{Count, Form, Home, Inst, NONE, V, op};
+use super::inst::{Count, Form, Home, Inst, NONE, V, Vex, op};
+use super::triple;
+use crate::kernel::interp::table;
 use crate::kernel::ir::{Access, BinaryOp, Body, Combine, Extent, Op, Phase, Ty, UnaryOp, Val};
 use crate::kernel::{Stores, lanes};
 
@@ -69,6 +71,10 @@ pub struct Lower<'a> {
     pub kept: Vec<(V, i32)>,
     /// Where stores of whole vectors go.
     stores: Stores,
+    /// Scalars that have registers of their own, by number; in routines.
+    pub pins: Vec<Option<V>>,
+    /// The scalar that only decides whether a loop goes on: it is tested at the end, and not kept.
+    pub tested: Option<u16>,
 }
 
 impl<'a> Lower<'a> {
@@ -112,6 +118,8 @@ impl<'a> Lower<'a> {
             reductions: vec![],
             kept: vec![],
             stores,
+            pins: vec![],
+            tested: None,
         };
         lower.want();
         lower
@@ -188,7 +196,49 @@ impl<'a> Lower<'a> {
                 self.kept.push((v, slot));
             }
         }
+        self.end(&mut code);
         Some(code.insts)
+    }
+
+    /// Moves the new values of scalars that have registers there, and tests the one that decides.
+    fn end(&self, code: &mut Code<'_>) {
+        let set = |op: &Op| if let Op::SetScalar(scalar, a) = *op { Some((scalar, a)) } else { None };
+        let pinned = |scalar: u16| self.pins.get(usize::from(scalar)).copied().flatten();
+        let mut moves = vec![];
+        for (scalar, a) in self.phase.ops.iter().filter_map(set) {
+            let v = self.vals[usize::from(a)][0];
+            if self.tested == Some(scalar) {
+                // Only the jump follows it.
+                moves.push((None, v, 0));
+            } else if let Some(to) = pinned(scalar) {
+                moves.push((Some(to), v, self.lane_size(code, a)));
+            }
+        }
+        let is_pin = |v: V| self.pins.contains(&Some(v));
+        for (_, v, _) in moves.iter_mut().filter(|(_, v, _)| is_pin(*v)) {
+            // It may be overwritten before it is read.
+            let copy = code.unit.value(32, Home::None);
+            code.insts.push(Inst::Vex(moved(copy, *v, op::MOVAPS)));
+            code.unit.masks[copy as usize] = code.unit.masks[*v as usize];
+            *v = copy;
+        }
+        for &(to, v, size) in &moves {
+            let Some(to) = to else { continue };
+            let whole = code.unit.values[v as usize].width == 32;
+            let enc = if whole { op::MOVAPS } else { op::PBROADCAST[usize::from(log2(size))] };
+            code.insts.push(Inst::Vex(moved(to, v, enc)));
+        }
+        if let Some(&(_, v, _)) = moves.iter().find(|m| m.0.is_none()) {
+            code.insts.push(Inst::Test(v));
+        }
+    }
+
+    /// Bytes of a lane of value `a`, of the mask if it is one.
+    fn lane_size(&self, code: &Code<'_>, a: Val) -> usize {
+        match self.ty(a) {
+            Ty::Pred => usize::from(code.unit.masks[self.vals[usize::from(a)][0] as usize]).max(1),
+            ty => ty.size(),
+        }
     }
 
     /// Whether the rest of a row is better done with a whole vector than element by element: some are too narrow for
@@ -231,10 +281,43 @@ impl<'a> Lower<'a> {
 
     fn op(&mut self, code: &mut Code<'_>, at: usize, mode: Mode) -> Option<()> {
         let vectors = if let Mode::Group(n) = mode { n } else { 1 };
+        let before = code.insts.len();
         for u in 0..vectors {
-            let v = self.one(code, at, mode, u)?;
+            let Some(v) = self.one(code, at, mode, u) else {
+                code.insts.truncate(before);
+                return self.call(code, at, mode);
+            };
             if self.uniform[at] {
                 self.vals[at] = [v; 4];
+            } else {
+                self.vals[at][u] = v;
+            }
+        }
+        Some(())
+    }
+
+    /// Op `at`, which has no instructions, by the interpreter's loop.
+    fn call(&mut self, code: &mut Code<'_>, at: usize, mode: Mode) -> Option<()> {
+        let (run, a, b) = match self.phase.ops[at] {
+            Op::Unary(f, a) => (table::unary(f, self.ty(a))?, a, None),
+            Op::Binary(f, a, b) => (table::binary(f, self.ty(a))?, a, Some(b)),
+            Op::Convert(to, a) => (table::convert(self.ty(a), to), a, None),
+            Op::Round(elem, a) => (table::round(elem)?, a, None),
+            _ => return None,
+        };
+        if self.types[at] == Some(Ty::Pred) || self.ty(a) == Ty::Pred {
+            return None;
+        }
+        let vectors = if let Mode::Group(n) = mode { n } else { 1 };
+        let list = |v: Val| self.vals[usize::from(v)][..vectors].to_vec();
+        let size = self.types[at]?.size();
+        let lanes = if mode == Mode::Uniform { 1 } else { self.lanes };
+        let results = code.called(run, lanes, &list(a), &b.map_or(vec![], list), size);
+        for (u, v) in results.into_iter().enumerate() {
+            if self.uniform[at] {
+                let spread = code.unit.value(32, Home::None);
+                code.insts.push(Inst::Vex(moved(spread, v, op::PBROADCAST[usize::from(log2(size))])));
+                self.vals[at] = [spread; 4];
             } else {
                 self.vals[at][u] = v;
             }
@@ -255,19 +338,28 @@ impl<'a> Lower<'a> {
             }
             Op::Const(ty, bits) => code.unit.splat(ty.size(), bits),
             Op::Scalar(scalar, _) => {
+                if let Some(&Some(v)) = self.pins.get(usize::from(scalar)) {
+                    return Some(v);
+                }
                 let home = Home::Slot(self.scalars[usize::from(scalar)]);
-                code.unit.value(32, home)
+                let v = code.unit.value(32, home);
+                if self.phase.ops.iter().any(|op| matches!(op, Op::SetScalar(s, _) if *s == scalar)) {
+                    code.insts.push(Inst::Touch(v));
+                }
+                v
             }
             Op::Load(arg) => self.load(code, at, arg, mode, u)?,
             Op::LoadAt(arg, place) => {
                 let dst = code.unit.value(32, Home::None);
                 let scale = log2(self.body.args[usize::from(arg)].elem.storage_bytes());
-                code.insts.push(Inst::Spread { dst, arg, scale, shl: 0, place: val(place) });
+                let (place, disp) = self.place(place);
+                code.insts.push(Inst::Spread { dst, arg, scale, shl: 0, place: place.map_or(NONE, val), disp });
                 dst
             }
             Op::StoreAt(arg, place, a) => {
                 let scale = log2(self.body.args[usize::from(arg)].elem.storage_bytes());
-                code.insts.push(Inst::StoreOne { src: val(a), arg, scale, place: val(place) });
+                let (place, disp) = self.place(place);
+                code.insts.push(Inst::StoreOne { src: val(a), arg, scale, place: place.map_or(NONE, val), disp });
                 NONE
             }
             Op::LoadTemp(temp, ty) => {
@@ -324,31 +416,38 @@ impl<'a> Lower<'a> {
                 NONE
             }
             Op::SetScalar(scalar, a) => {
-                let (v, size) = (val(a), self.ty(a).size());
-                let mask = usize::from(code.unit.masks[v as usize]).max(1);
-                let size = if self.ty(a) == Ty::Pred { mask } else { size };
-                self.set_scalar(code, scalar, v, size);
+                let has_register = self.pins.get(usize::from(scalar)).copied().flatten().is_some();
+                if !has_register && self.tested != Some(scalar) {
+                    self.set_scalar(code, scalar, val(a), self.lane_size(code, a));
+                }
                 NONE
             }
             Op::Reduce(..) => return None,
         })
     }
 
+    /// A place as a value, if it varies, and a number of bytes.
+    fn place(&self, place: Val) -> (Option<Val>, i32) {
+        let constant = |v: Val| match self.phase.ops[usize::from(v)] {
+            Op::Const(_, bits) => i32::try_from(bits).ok(),
+            _ => None,
+        };
+        match (constant(place), self.phase.ops[usize::from(place)]) {
+            (Some(disp), _) => (None, disp),
+            (None, Op::Binary(BinaryOp::Add, a, b)) => match (constant(a), constant(b)) {
+                (_, Some(disp)) => (Some(a), disp),
+                (Some(disp), _) => (Some(b), disp),
+                _ => (Some(place), 0),
+            },
+            _ => (Some(place), 0),
+        }
+    }
+
     /// Spreads lane 0 of `v` over the slot of a scalar.
     pub fn set_scalar(&self, code: &mut Code<'_>, scalar: u16, v: V, size: usize) {
         let spread = code.unit.value(32, Home::None);
         let enc = op::PBROADCAST[usize::from(log2(size))];
-        code.insts.push(Inst::Vex(super::inst::Vex {
-            enc,
-            wide: true,
-            form: Form::Rm,
-            dst: spread,
-            a: NONE,
-            b: v,
-            c: NONE,
-            imm: None,
-            read: size as u8,
-        }));
+        code.insts.push(Inst::Vex(Vex { read: size as u8, ..moved(spread, v, enc) }));
         code.insts.push(Inst::Keep { src: spread, slot: self.scalars[usize::from(scalar)] });
     }
 
@@ -391,14 +490,26 @@ impl<'a> Lower<'a> {
                 code.insts.push(Inst::LoadPair { dst, arg, ahead: (u * self.lanes) as i32, scale });
                 dst
             }
-            Access::Zero | Access::Fixed | Access::Pair | Access::Strided => {
+            Access::Zero | Access::Fixed | Access::Pair | Access::Triple | Access::Strided => {
                 let dst = code.fresh(size);
                 let ahead = (u * self.lanes) as i32;
+                if arg_is.access == Access::Triple
+                    && matches!(mode, Mode::Group(_) | Mode::Last)
+                    && let Some(masks) = triple::masks(code.unit, self.lanes, size)
+                {
+                    code.insts.push(Inst::LoadTriple { dst, masks, arg, ahead, scale });
+                    return Some(self.loaded(code, at, arg_is.elem, dst));
+                }
                 code.insts.push(Inst::Gather { dst, arg, ahead, scale, count: self.count(mode) });
                 dst
             }
         };
-        Some(match arg_is.elem {
+        Some(self.loaded(code, at, arg_is.elem, raw))
+    }
+
+    /// What lanes hold for elements of type `elem` that were read as `raw`.
+    fn loaded(&self, code: &mut Code<'_>, at: usize, elem: ElementType, raw: V) -> V {
+        match elem {
             ElementType::I1 => self.load_mask(code, at, raw),
             ElementType::BF16 => code.widen_bf16(raw),
             ElementType::F16 => code.widen_f16(raw),
@@ -408,7 +519,7 @@ impl<'a> Lower<'a> {
                 }
                 raw
             }
-        })
+        }
     }
 
     /// The one element of `arg` in all lanes.
@@ -421,16 +532,16 @@ impl<'a> Lower<'a> {
                 dst
             }
             ElementType::BF16 => {
-                code.insts.push(Inst::Spread { dst, arg, scale, shl: 16, place: NONE });
+                code.insts.push(Inst::Spread { dst, arg, scale, shl: 16, place: NONE, disp: 0 });
                 dst
             }
             ElementType::F16 => {
-                code.insts.push(Inst::Spread { dst, arg, scale, shl: 0, place: NONE });
+                code.insts.push(Inst::Spread { dst, arg, scale, shl: 0, place: NONE, disp: 0 });
                 code.unit.values[dst as usize].width = code.width(2) as u8;
                 code.widen_f16(dst)
             }
             _ => {
-                code.insts.push(Inst::Spread { dst, arg, scale, shl: 0, place: NONE });
+                code.insts.push(Inst::Spread { dst, arg, scale, shl: 0, place: NONE, disp: 0 });
                 dst
             }
         }
@@ -487,7 +598,7 @@ impl<'a> Lower<'a> {
         };
         let scale = log2(size);
         match (arg_is.access, mode) {
-            (_, Mode::Uniform) => code.insts.push(Inst::StoreOne { src: raw, arg, scale, place: NONE }),
+            (_, Mode::Uniform) => code.insts.push(Inst::StoreOne { src: raw, arg, scale, place: NONE, disp: 0 }),
             (Access::Unit, _) => self.unit_store(code, arg, raw, size, mode, u),
             (Access::Pair, Mode::Group(_)) if size >= 4 && code.width(size) >= 16 => {
                 let mut even = [0; 32];
@@ -566,6 +677,11 @@ impl<'a> Lower<'a> {
         }
         Some(())
     }
+}
+
+/// `dst = v` by the instruction `enc`.
+fn moved(dst: V, v: V, enc: super::asm::Enc) -> Vex {
+    Vex { enc, wide: true, form: Form::Rm, dst, a: NONE, b: v, c: NONE, imm: None, read: 32 }
 }
 
 /// Per value, whether it is a negation of floats that is used only as a factor of fused products.

@@ -7,6 +7,7 @@
 mod alloc;
 mod arith;
 mod asm;
+mod calls;
 mod carried;
 mod code;
 mod convert;
@@ -14,14 +15,17 @@ mod emit;
 mod inst;
 mod lower;
 pub(crate) mod memory;
+mod routine;
+mod triple;
 
 use super::Stores;
 use super::interp::loops;
-use super::ir::{Access, Body, Call, Ty};
+use super::ir::{Access, Body, Call, Flow, Ty};
 use crate::step::Scratch;
 use memory::MachineCode;
 
 /// A compiled kernel.
+#[derive(Debug)]
 pub struct Compiled {
     code: MachineCode,
     function: emit::Function,
@@ -46,10 +50,18 @@ pub fn compile(body: &Body, types: &[Vec<Option<Ty>>], stores: Stores) -> Option
         Access::Unit => Some(a.elem.storage_bytes() as isize),
         Access::Zero | Access::Fixed => Some(0),
         Access::Pair => Some(2 * a.elem.storage_bytes() as isize),
+        Access::Triple => Some(3 * a.elem.storage_bytes() as isize),
         Access::Strided => None,
     });
     let temps = body.temps.iter().map(|ty| ty.size()).collect();
     Some(Compiled { code, strides: strides.collect(), temps, function })
+}
+
+/// Compiles `body`, whose phases run once, as `flow` says; `None` as for [`compile`].
+pub fn compile_routine(body: &Body, types: &[Vec<Option<Ty>>], flow: &[Flow]) -> Option<Compiled> {
+    let function = routine::compile(body, types, flow)?;
+    let code = memory::publish(&function.bytes)?;
+    Some(Compiled { code, strides: vec![], temps: vec![], function })
 }
 
 impl Compiled {

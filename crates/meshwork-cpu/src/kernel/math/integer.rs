@@ -1,18 +1,20 @@
-//! Division of integers of up to 32 bits by way of floats that hold them exactly.
+//! Integers: division by way of floats that hold them exactly or by reciprocals, leading zeros, shifts of narrow numbers.
 //!
 //! The quotient of numbers below 2^16 in `f32`, or below 2^32 in `f64`, is nearer to the next integer than rounding
 //! can bridge only if it is that integer, so cutting it off is exact. A number that is always the same divides by shifts if it is a
-//! power of two, and by its reciprocal if not: `(x + ½)/d` is at least `½/d` away from an integer, which is far more than
-//! rounding takes.
+//! power of two, and by the upper half of a product with its reciprocal if not.
 
 use super::super::build::Builder;
-use super::super::ir::{BinaryOp, Cmp, Op, Ty, Val};
+use super::super::ir::{BinaryOp, Cmp, Op, Ty, UnaryOp, Val};
 
 /// Quotient toward zero; all bits set where the divisor is zero.
 pub fn div(b: &mut Builder<'_>, x: Val, y: Val) -> Val {
     let ty = b.ty(x);
-    if let Some(by) = divisor(b, y) {
-        return fixed_quotient(b, x, by);
+    if let Some(q) = fixed_quotient(b, x, y) {
+        return q;
+    }
+    if ty.size() == 8 {
+        return b.bin(BinaryOp::Divide, x, y);
     }
     let q = quotient(b, x, y);
     let ones = b.bits(ty, u64::MAX >> (64 - 8 * ty.size()));
@@ -23,10 +25,12 @@ pub fn div(b: &mut Builder<'_>, x: Val, y: Val) -> Val {
 
 /// Remainder with the sign of the dividend, which is itself where the divisor is zero.
 pub fn rem(b: &mut Builder<'_>, x: Val, y: Val) -> Val {
-    if let Some(by) = divisor(b, y) {
-        let q = fixed_quotient(b, x, by);
+    if let Some(q) = fixed_quotient(b, x, y) {
         let back = b.bin(BinaryOp::Multiply, q, y);
         return b.sub(x, back);
+    }
+    if b.ty(x).size() == 8 {
+        return b.bin(BinaryOp::Remainder, x, y);
     }
     let q = quotient(b, x, y);
     let back = b.bin(BinaryOp::Multiply, q, y);
@@ -54,32 +58,136 @@ fn quotient(b: &mut Builder<'_>, x: Val, y: Val) -> Val {
     b.select(by_minus_one, negated, whole)
 }
 
-/// `y`, if it is one number above one, of 32 bits.
-fn divisor(b: &Builder<'_>, y: Val) -> Option<u32> {
-    let Op::Const(ty @ (Ty::I32 | Ty::U32), bits) = b.ops[usize::from(y)] else { return None };
-    let most = if ty == Ty::I32 { i32::MAX as u64 } else { u64::from(u32::MAX) };
-    (2..=most).contains(&bits).then_some(bits as u32)
+/// `y`, if it is one number above one.
+fn divisor(b: &Builder<'_>, y: Val) -> Option<u64> {
+    let Op::Const(ty, bits) = b.ops[usize::from(y)] else { return None };
+    let most = (u64::MAX >> (64 - 8 * ty.size())) >> u32::from(ty.is_signed());
+    (2..=most).contains(&bits).then_some(bits)
 }
 
-/// The quotient by a number above one.
-fn fixed_quotient(b: &mut Builder<'_>, x: Val, by: u32) -> Val {
+/// The quotient by a number above one that is always the same.
+fn fixed_quotient(b: &mut Builder<'_>, x: Val, y: Val) -> Option<Val> {
+    let by = divisor(b, y)?;
     let ty = b.ty(x);
-    let signed = ty == Ty::I32;
-    if by.is_power_of_two() {
-        let shift = b.bits(ty, by.trailing_zeros().into());
-        if !signed {
-            return b.bin(BinaryOp::ShiftRightLogical, x, shift);
-        }
-        // Negative numbers are rounded up: toward zero.
-        let (all, less) = (b.bits(ty, 31), b.bits(ty, u64::from(by - 1)));
-        let sign = b.bin(BinaryOp::ShiftRightArithmetic, x, all);
-        let up = b.bin(BinaryOp::And, sign, less);
-        let sum = b.add(x, up);
-        return b.bin(BinaryOp::ShiftRightArithmetic, sum, shift);
+    if by.is_power_of_two() && ty.size() >= 4 {
+        return Some(halved(b, x, by.trailing_zeros()));
     }
-    let (wide, half) = (b.convert(Ty::F64, x), b.num(Ty::F64, 0.5));
-    let half = if signed { super::copysign(b, half, wide) } else { half };
-    let (middle, over) = (b.add(wide, half), b.num(Ty::F64, 1.0 / f64::from(by)));
-    let quotient = b.mul(middle, over);
-    b.convert(ty, quotient)
+    let by = u32::try_from(by).ok().filter(|_| ty.size() <= 4)?;
+    if ty.size() < 4 {
+        let wide = b.convert(if ty.is_signed() { Ty::I32 } else { Ty::U32 }, x);
+        let q = if by.is_power_of_two() { halved(b, wide, by.trailing_zeros()) } else { by_reciprocal(b, wide, by) };
+        return Some(b.convert(ty, q));
+    }
+    Some(by_reciprocal(b, x, by))
+}
+
+/// The quotient by two to a power.
+fn halved(b: &mut Builder<'_>, x: Val, power: u32) -> Val {
+    let ty = b.ty(x);
+    let shift = b.bits(ty, power.into());
+    if !ty.is_signed() {
+        return b.bin(BinaryOp::ShiftRightLogical, x, shift);
+    }
+    // Negative numbers are rounded up: toward zero.
+    let (all, less) = (b.bits(ty, 8 * ty.size() as u64 - 1), b.bits(ty, (1 << power) - 1));
+    let sign = b.bin(BinaryOp::ShiftRightArithmetic, x, all);
+    let up = b.bin(BinaryOp::And, sign, less);
+    let sum = b.add(x, up);
+    b.bin(BinaryOp::ShiftRightArithmetic, sum, shift)
+}
+
+/// The quotient of numbers of 32 bits by `by`, no power of two, as Granlund and Montgomery compute it.
+fn by_reciprocal(b: &mut Builder<'_>, x: Val, by: u32) -> Val {
+    let ty = b.ty(x);
+    let (d, places) = (u64::from(by), u32::BITS - (by - 1).leading_zeros());
+    if ty.is_signed() {
+        // The reciprocal is above one half: less one, it is a negative number.
+        let factor = ((1u64 << (31 + places)) / d + 1) & u64::from(u32::MAX);
+        let (factor, all, shift) = (b.bits(ty, factor), b.bits(ty, 31), b.bits(ty, u64::from(places) - 1));
+        let upper = b.bin(BinaryOp::Mulhi, x, factor);
+        let sum = b.add(x, upper);
+        let quotient = b.bin(BinaryOp::ShiftRightArithmetic, sum, shift);
+        let sign = b.bin(BinaryOp::ShiftRightArithmetic, x, all);
+        return b.sub(quotient, sign);
+    }
+    let factor = ((u64::from(u32::MAX) + 1) * ((1u64 << places) - d)) / d + 1;
+    let (factor, one, shift) = (b.bits(ty, factor), b.bits(ty, 1), b.bits(ty, u64::from(places) - 1));
+    let upper = b.bin(BinaryOp::Mulhi, x, factor);
+    let rest = b.sub(x, upper);
+    let half = b.bin(BinaryOp::ShiftRightLogical, rest, one);
+    let sum = b.add(upper, half);
+    b.bin(BinaryOp::ShiftRightLogical, sum, shift)
+}
+
+/// Zeros above the topmost one.
+pub fn leading_zeros(b: &mut Builder<'_>, x: Val) -> Val {
+    let ty = b.ty(x);
+    let zeros = match ty.size() {
+        8 => {
+            let wide = b.cast(Ty::U64, x);
+            let (places, zero, more) = (b.bits(Ty::U64, 32), b.bits(Ty::U32, 0), b.bits(Ty::U32, 32));
+            let upper = b.bin(BinaryOp::ShiftRightLogical, wide, places);
+            let (upper, lower) = (b.convert(Ty::U32, upper), b.convert(Ty::U32, wide));
+            let none = b.cmp(Cmp::Eq, upper, zero);
+            let (upper, lower) = (zeros_of_words(b, upper), zeros_of_words(b, lower));
+            let lower = b.add(lower, more);
+            b.select(none, lower, upper)
+        }
+        4 => {
+            let word = b.cast(Ty::U32, x);
+            zeros_of_words(b, word)
+        }
+        size => {
+            let word = unsigned(b, x);
+            let (zeros, less) = (zeros_of_words(b, word), b.bits(Ty::U32, 32 - 8 * size as u64));
+            b.sub(zeros, less)
+        }
+    };
+    b.convert(ty, zeros)
+}
+
+/// Of numbers of 32 bits, by their exponent as floats. Where a one follows another it is cleared, so that nothing rounds up to
+/// the next power of two.
+fn zeros_of_words(b: &mut Builder<'_>, x: Val) -> Val {
+    let one = b.bits(Ty::U32, 1);
+    let behind = b.bin(BinaryOp::ShiftRightLogical, x, one);
+    let others = b.un(UnaryOp::Not, behind);
+    let few = b.bin(BinaryOp::And, x, others);
+    let whole = b.cast(Ty::I32, few);
+    let number = b.convert(Ty::F32, whole);
+    let bits = b.cast(Ty::U32, number);
+    let (place, field, most, top) =
+        (b.bits(Ty::U32, 23), b.bits(Ty::U32, 0xFF), b.bits(Ty::U32, 32), b.bits(Ty::U32, 158));
+    let exponent = b.bin(BinaryOp::ShiftRightLogical, bits, place);
+    let exponent = b.bin(BinaryOp::And, exponent, field);
+    let zeros = b.sub(top, exponent);
+    let zeros = b.bin(BinaryOp::Minimum, zeros, most);
+    // With the topmost bit, the float is that of a negative number.
+    let (none, zero) = (b.bits(Ty::I32, 0), b.bits(Ty::U32, 0));
+    let is_negative = b.cmp(Cmp::Lt, whole, none);
+    b.select(is_negative, zero, zeros)
+}
+
+/// A number of 8 or 16 bits as 32 bits without sign.
+fn unsigned(b: &mut Builder<'_>, x: Val) -> Val {
+    let narrow = if b.ty(x).size() == 1 { Ty::U8 } else { Ty::U16 };
+    let bits = b.cast(narrow, x);
+    b.convert(Ty::U32, bits)
+}
+
+/// A shift of numbers of 8 or 16 bits, as 32 bits unless it is always by as much.
+pub fn shift(b: &mut Builder<'_>, f: BinaryOp, x: Val, y: Val) -> Val {
+    let ty = b.ty(x);
+    if matches!(b.ops[usize::from(y)], Op::Const(..)) {
+        return b.bin(f, x, y);
+    }
+    let by = unsigned(b, y);
+    let (wide, by) = if f == BinaryOp::ShiftRightArithmetic {
+        let signed = b.cast(if ty.size() == 1 { Ty::I8 } else { Ty::I16 }, x);
+        (b.convert(Ty::I32, signed), b.cast(Ty::I32, by))
+    } else {
+        (unsigned(b, x), by)
+    };
+    let shifted = b.bin(f, wide, by);
+    b.convert(ty, shifted)
 }

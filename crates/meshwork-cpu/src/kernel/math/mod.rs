@@ -24,10 +24,23 @@ mod gamma;
 mod integer;
 mod logarithm;
 mod single;
+mod small;
 mod wide;
+
+use meshwork_ir::ElementType;
 
 use super::build::Builder;
 use super::ir::{BinaryOp, Op, Ty, UnaryOp, Val};
+
+/// The number that the byte `code` of type `elem`, floats of one byte, stands for.
+pub fn decode(b: &mut Builder<'_>, elem: ElementType, code: Val) -> Val {
+    small::decode(b, elem, code).unwrap_or(code)
+}
+
+/// The byte of type `elem` nearest to `x`.
+pub fn encode(b: &mut Builder<'_>, elem: ElementType, x: Val) -> Val {
+    small::encode(b, elem, x).unwrap_or(x)
+}
 
 /// Adds `op`, whose operands are values of `b`, or what it expands to.
 pub fn expand(b: &mut Builder<'_>, op: Op) -> Val {
@@ -46,6 +59,8 @@ fn unary(b: &mut Builder<'_>, f: UnaryOp, x: Val) -> Val {
             b.div(one, root)
         }
         (UnaryOp::RoundNearestAfz, _) => round_away(b, x),
+        (UnaryOp::CountLeadingZeros, _) => integer::leading_zeros(b, x),
+        (UnaryOp::IsInf | UnaryOp::IsPosInf | UnaryOp::IsNegInf, _) => is_infinite(b, f, x),
         (UnaryOp::Exponential, Ty::F32) => single::exp(b, x),
         (UnaryOp::ExponentialMinusOne, Ty::F32) => single::expm1(b, x),
         (UnaryOp::Log, Ty::F32) => single::LOGARITHM.log(b, x),
@@ -80,13 +95,92 @@ fn unary(b: &mut Builder<'_>, f: UnaryOp, x: Val) -> Val {
 }
 
 fn binary(b: &mut Builder<'_>, f: BinaryOp, x: Val, y: Val) -> Val {
+    if f == BinaryOp::Power
+        && b.ty(x).is_float()
+        && let Some(power) = halves(b, x, y)
+    {
+        return power;
+    }
     match (f, b.ty(x)) {
         (BinaryOp::Power, Ty::F32) => double::pow(b, x, y),
         (BinaryOp::Atan2, Ty::F32) => double::atan2(b, x, y),
-        (BinaryOp::Divide, ty) if ty.is_integer() && ty.size() < 8 => integer::div(b, x, y),
-        (BinaryOp::Remainder, ty) if ty.is_integer() && ty.size() < 8 => integer::rem(b, x, y),
+        (BinaryOp::Divide, ty) if ty.is_integer() => integer::div(b, x, y),
+        (BinaryOp::Remainder, ty) if ty.is_integer() => integer::rem(b, x, y),
+        (BinaryOp::ShiftLeft | BinaryOp::ShiftRightLogical | BinaryOp::ShiftRightArithmetic, ty) if ty.size() < 4 => {
+            integer::shift(b, f, x, y)
+        }
+        (BinaryOp::NextAfter, _) => next_after(b, x, y),
         _ => b.bin(f, x, y),
     }
+}
+
+/// Whether `x` is infinite, or that infinity.
+fn is_infinite(b: &mut Builder<'_>, f: UnaryOp, x: Val) -> Val {
+    let ty = b.ty(x);
+    let limit = if f == UnaryOp::IsNegInf { f64::NEG_INFINITY } else { f64::INFINITY };
+    let (limit, size) = (b.num(ty, limit), if f == UnaryOp::IsInf { b.un(UnaryOp::Abs, x) } else { x });
+    b.cmp(super::ir::Cmp::Eq, size, limit)
+}
+
+/// `x` to a power that is always the same and a multiple of a half, by products and a root.
+fn halves(b: &mut Builder<'_>, x: Val, y: Val) -> Option<Val> {
+    use super::ir::Cmp;
+    let ty = b.ty(x);
+    let Op::Const(_, bits) = b.ops[usize::from(y)] else { return None };
+    let twice = 2.0 * if ty == Ty::F32 { f64::from(f32::from_bits(bits as u32)) } else { f64::from_bits(bits) };
+    if twice.fract() != 0.0 || !(1.0..=8.0).contains(&twice.abs()) {
+        return None;
+    }
+    let count = twice.abs() as u32;
+    let mut product = None;
+    if count % 2 == 1 {
+        // The root of minus infinity is no number, its powers are infinite; zeros have no sign.
+        let (zero, least, infinity) = (b.num(ty, 0.0), b.num(ty, f64::NEG_INFINITY), b.num(ty, f64::INFINITY));
+        let root = b.un(UnaryOp::Sqrt, x);
+        let root = b.add(root, zero);
+        let is_least = b.cmp(Cmp::Eq, x, least);
+        product = Some(b.select(is_least, infinity, root));
+    }
+    let base = if count % 2 == 1 { b.un(UnaryOp::Abs, x) } else { x };
+    for _ in 0..count / 2 {
+        product = Some(product.map_or(base, |p| b.mul(p, base)));
+    }
+    let power = product?;
+    Some(if twice < 0.0 {
+        let one = b.num(ty, 1.0);
+        b.div(one, power)
+    } else {
+        power
+    })
+}
+
+/// The number next to `x` on the way to `y`.
+fn next_after(b: &mut Builder<'_>, x: Val, y: Val) -> Val {
+    use super::ir::Cmp;
+    let ty = b.ty(x);
+    let int = if ty == Ty::F32 { Ty::I32 } else { Ty::I64 };
+    let (bits, goal) = (b.cast(int, x), b.cast(int, y));
+    let top = 1 << (8 * ty.size() - 1);
+    let (sign, rest) = (b.bits(int, top), b.bits(int, top - 1));
+    let (zero, one) = (b.bits(int, 0), b.bits(int, 1));
+    let magnitude = b.bin(BinaryOp::And, bits, rest);
+    let is_zero = b.cmp(Cmp::Eq, magnitude, zero);
+    // Away from zero if `y` is on the far side of `x`.
+    let negative = b.cmp(Cmp::Lt, bits, zero);
+    let below = b.cmp(Cmp::Lt, y, x);
+    let away = b.cmp(Cmp::Eq, below, negative);
+    let (more, less) = (b.add(bits, one), b.sub(bits, one));
+    let next = b.select(away, more, less);
+    let least = b.bin(BinaryOp::And, goal, sign);
+    let least = b.bin(BinaryOp::Or, least, one);
+    let next = b.select(is_zero, least, next);
+    let next = b.cast(ty, next);
+    let same = b.cmp(Cmp::Eq, x, y);
+    let out = b.select(same, y, next);
+    // NaN, if either is.
+    let (x_is_nan, y_is_nan) = (b.cmp(Cmp::Ne, x, x), b.cmp(Cmp::Ne, y, y));
+    let out = b.select(y_is_nan, y, out);
+    b.select(x_is_nan, x, out)
 }
 
 /// Halves away from zero: the part below one decides, so that nothing is rounded twice.

@@ -484,7 +484,7 @@ pub(super) fn reading(elem: ElementType, place: ElementType, which: Which) -> Op
         E::F64 => (loops_of::<f64>(place), Form::Same),
         E::BF16 => (loops_of::<f32>(place), Form::Bf16),
         E::F16 => (loops_of::<f32>(place), Form::F16),
-        E::I8 | E::UI8 => (loops_of::<i32>(place), Form::Byte),
+        E::I1 | E::I8 | E::UI8 => (loops_of::<i32>(place), Form::Byte),
         E::I16 | E::UI16 => (loops_of::<i32>(place), Form::Short),
         E::I32 | E::UI32 => (loops_of::<i32>(place), Form::Same),
         E::I64 | E::UI64 => (loops_of::<i64>(place), Form::Same),

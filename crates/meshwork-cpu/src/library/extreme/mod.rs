@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn largest_and_smallest_of_all_types() {
-        for elem in ["f32", "f64", "bf16", "f16", "i8", "ui8", "i16", "ui16", "i32", "ui32", "i64", "ui64"] {
+        for elem in ["f32", "f64", "bf16", "f16", "i1", "i8", "ui8", "i16", "ui16", "i32", "ui32", "i64", "ui64"] {
             for direction in ["GT", "LT"] {
                 for (dims, out, over) in [
                     ("5x7", "5x", 1),
