@@ -1,0 +1,576 @@
+//! The largest or smallest element and its position, as `argmax` and `argmin` ask for them.
+
+use std::sync::Arc;
+
+use meshwork_ir::op::{BinaryOp, MixedOp};
+use meshwork_ir::{Attr, BlockId, ElementType, Module, OpId, OpKind, ValueId};
+
+use super::copy::view_of;
+use super::nest::{Nest, parts_of, piece, walk};
+use super::num::{Bf16, Element, F16};
+use crate::compile::lower::Lower;
+#[cfg(target_arch = "x86_64")]
+use crate::kernel::interp::loops::wide;
+use crate::step::{Buf, Fault, Frame, Scratch, View, Work};
+
+/// Which element wins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Which {
+    Largest,
+    Smallest,
+}
+
+/// Keeps the winner `(value, position)` of pairs: a NaN wins, of equal values the lower position does.
+struct Extreme {
+    values: (Buf, isize),
+    places: (Buf, isize),
+    inits: [(Buf, isize); 2],
+    out: [Buf; 2],
+    value_size: usize,
+    place_size: usize,
+    loops: Loops,
+    which: Which,
+    /// Operands: result number, values, positions.
+    kept: Nest<3>,
+    reduced: Nest<2>,
+    parts: usize,
+}
+
+impl std::fmt::Debug for Extreme {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?} of {:?} over {:?}", self.which, self.kept.dims, self.reduced.dims)
+    }
+}
+
+impl Work for Extreme {
+    fn parts(&self) -> usize {
+        self.parts
+    }
+
+    fn cost(&self) -> u64 {
+        (self.kept.len() * (self.reduced.len() + 5)) as u64 / 2
+    }
+
+    unsafe fn run(&self, frame: &Frame<'_>, _: &mut Scratch, part: usize) -> Result<(), Fault> {
+        let mut dims = self.kept.dims.clone();
+        let mut at = [0, self.values.1, self.places.1];
+        if let Some(d) = (0..dims.len()).max_by_key(|&d| dims[d]) {
+            let range = piece(dims[d], self.parts, part, if d + 1 == dims.len() { COLUMNS } else { 1 });
+            for i in 0..3 {
+                at[i] += range.start as isize * self.kept.strides[d][i];
+            }
+            dims[d] = range.len();
+        }
+        if dims.contains(&0) {
+            return Ok(());
+        }
+        // Neighbors in the result are done together.
+        let (n, outer) = dims.split_last().map_or((1, &[][..]), |(&n, outer)| (n, outer));
+        let [_, by, by_place] = self.kept.strides.last().copied().unwrap_or_default();
+        // SAFETY: in the whole function: the nests name elements of the buffers only.
+        unsafe {
+            let (values, places) = (frame.ptr(self.values.0).cast_const(), frame.ptr(self.places.0).cast_const());
+            let init = self.inits.map(|(buf, at)| frame.ptr(buf).offset(at).cast_const());
+            walk(outer, &self.kept.strides[..outer.len()], at, &mut |[o, v, p]| {
+                for first in (0..n).step_by(COLUMNS) {
+                    let count = COLUMNS.min(n - first);
+                    let skipped = first as isize;
+                    let to = [0, 1].map(|i| {
+                        let size = if i == 0 { self.value_size } else { self.place_size };
+                        frame.ptr(self.out[i]).add((o as usize + first) * size)
+                    });
+                    let columns = Columns {
+                        values: (values.offset(v + skipped * by), by),
+                        places: (places.offset(p + skipped * by_place), by_place),
+                        init,
+                        to,
+                        count,
+                    };
+                    (self.loops)(&columns, &self.reduced, self.which);
+                }
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Results that are computed together.
+const COLUMNS: usize = 128;
+
+/// The winners of `count` columns of pairs.
+struct Columns {
+    /// The first element, and the bytes from one column to the next.
+    values: (*const u8, isize),
+    places: (*const u8, isize),
+    init: [*const u8; 2],
+    to: [*mut u8; 2],
+    count: usize,
+}
+
+/// Finds the winners of columns along a nest.
+///
+/// # Safety
+/// All elements named are valid.
+type Loops = unsafe fn(&Columns, &Nest<2>, Which);
+
+/// A type of values.
+trait Value: Copy {
+    type Raw: Copy;
+    /// It is compared as this.
+    type Wide: Copy + PartialOrd + Default;
+    fn wide(raw: Self::Raw) -> Self::Wide;
+}
+
+macro_rules! values {
+    ($($t:ty)*) => {$(
+        impl Value for $t {
+            type Raw = $t;
+            type Wide = $t;
+            #[inline(always)]
+            fn wide(raw: $t) -> $t {
+                raw
+            }
+        }
+    )*};
+}
+values!(f32 f64 i8 i16 i32 i64 u8 u16 u32 u64);
+
+macro_rules! halves {
+    ($($e:ident)*) => {$(
+        impl Value for $e {
+            type Raw = u16;
+            type Wide = f32;
+            #[inline(always)]
+            fn wide(raw: u16) -> f32 {
+                Element::<f32>::load($e, raw)
+            }
+        }
+    )*};
+}
+halves!(Bf16 F16);
+
+/// # Safety
+/// As [`Loops`].
+#[inline(always)]
+unsafe fn winners<V: Value, P: Copy + PartialOrd + Default, const LARGEST: bool>(c: &Columns, reduced: &Nest<2>) {
+    let unit = size_of::<V::Raw>() as isize;
+    // SAFETY: in the whole function: the caller's.
+    unsafe {
+        let init = (c.init[0].cast::<V::Raw>().read_unaligned(), c.init[1].cast::<P>().read_unaligned());
+        let one_line = reduced.dims.len() == 1 && reduced.strides[0][0] == unit;
+        if c.values.1 == unit && !(one_line && c.count == 1) {
+            // Columns are neighbors: each row of the nest is compared with the best so far. The better ones are stored elsewhere:
+            // in place they would be masked stores, which take some processors tens of cycles.
+            let mut pairs = [([init.0; COLUMNS], [init.1; COLUMNS]); 2];
+            let [best, better] = &mut pairs;
+            let (mut best, mut better) = (best, better);
+            let mut rows = Rows::new(reduced);
+            while let Some(([v, p], step, count)) = rows.next() {
+                for k in 0..count as isize {
+                    let x = c.values.0.offset(v + k * step[0]).cast::<V::Raw>();
+                    let i = (c.places.0.offset(p + k * step[1]), c.places.1);
+                    let (values, places) = (&mut better.0[..c.count], &mut better.1[..c.count]);
+                    compare_row::<V, P, LARGEST>(&best.0[..c.count], &best.1[..c.count], x, i, values, places);
+                    std::mem::swap(&mut best, &mut better);
+                }
+            }
+            for j in 0..c.count {
+                c.to[0].cast::<V::Raw>().add(j).write_unaligned(best.0[j]);
+                c.to[1].cast::<P>().add(j).write_unaligned(best.1[j]);
+            }
+            return;
+        }
+        for j in 0..c.count {
+            let (x, i) = (c.values.0.offset(j as isize * c.values.1), c.places.0.offset(j as isize * c.places.1));
+            let fast = if one_line {
+                let (x, places) = (x.cast(), (i, reduced.strides[0][1]));
+                match reduced.dims[0] {
+                    n @ ..8 => line::<V, P, LARGEST, 1>(x, places, n, init),
+                    n @ 8..64 => line::<V, P, LARGEST, 8>(x, places, n, init),
+                    n => line::<V, P, LARGEST, 32>(x, places, n, init),
+                }
+            } else {
+                None
+            };
+            let best = fast.unwrap_or_else(|| {
+                let mut best = init;
+                walk(&reduced.dims, &reduced.strides, [0, 0], &mut |[v, p]| {
+                    let pair =
+                        (x.offset(v).cast::<V::Raw>().read_unaligned(), i.offset(p).cast::<P>().read_unaligned());
+                    best = winner::<V, P, LARGEST>(best, pair);
+                });
+                best
+            });
+            c.to[0].cast::<V::Raw>().add(j).write_unaligned(best.0);
+            c.to[1].cast::<P>().add(j).write_unaligned(best.1);
+        }
+    }
+}
+
+/// The rows of a nest, in runs along its last dimension. A walk with a closure would not be compiled for long vectors.
+struct Rows<'a> {
+    nest: &'a Nest<2>,
+    /// Where each dimension but the last is.
+    index: Vec<usize>,
+    at: Option<[isize; 2]>,
+}
+
+impl Rows<'_> {
+    fn new(nest: &Nest<2>) -> Rows<'_> {
+        let index = vec![0; nest.dims.len().saturating_sub(1)];
+        Rows { nest, index, at: (!nest.dims.contains(&0)).then_some([0, 0]) }
+    }
+
+    /// Where a run starts, the step from row to row, and how many rows it has.
+    #[inline(always)]
+    fn next(&mut self) -> Option<([isize; 2], [isize; 2], usize)> {
+        let start = self.at.take()?;
+        let (count, step) = match (self.nest.dims.last(), self.nest.strides.last()) {
+            (Some(&n), Some(&step)) => (n, step),
+            _ => (1, [0, 0]),
+        };
+        let mut at = start;
+        for d in (0..self.index.len()).rev() {
+            let (n, by) = (self.nest.dims[d], self.nest.strides[d]);
+            self.index[d] += 1;
+            at = [at[0] + by[0], at[1] + by[1]];
+            if self.index[d] < n {
+                self.at = Some(at);
+                break;
+            }
+            self.index[d] = 0;
+            at = [at[0] - n as isize * by[0], at[1] - n as isize * by[1]];
+        }
+        Some((start, step, count))
+    }
+}
+
+/// Compares a row of values and their positions, which start there and are so many bytes apart, with the best so far: the
+/// winners are `values` and `places`.
+///
+/// # Safety
+/// As [`Loops`], for as many columns as there are bests.
+#[inline(always)]
+unsafe fn compare_row<V: Value, P: Copy + PartialOrd + Default, const LARGEST: bool>(
+    best: &[V::Raw],
+    best_places: &[P],
+    row: *const V::Raw,
+    (row_places, step): (*const u8, isize),
+    values: &mut [V::Raw],
+    places: &mut [P],
+) {
+    let columns = best.iter().zip(best_places).zip(values.iter_mut().zip(places)).enumerate();
+    // SAFETY: in the whole function: the caller's.
+    unsafe {
+        if step == 0 {
+            let place = row_places.cast::<P>().read_unaligned();
+            for (j, ((&a, &at), (value, to))) in columns {
+                (*value, *to) = winner::<V, P, LARGEST>((a, at), (row.add(j).read_unaligned(), place));
+            }
+        } else if step == size_of::<P>() as isize {
+            for (j, ((&a, &at), (value, to))) in columns {
+                let pair = (row.add(j).read_unaligned(), row_places.cast::<P>().add(j).read_unaligned());
+                (*value, *to) = winner::<V, P, LARGEST>((a, at), pair);
+            }
+        } else {
+            for (j, ((&a, &at), (value, to))) in columns {
+                let place = row_places.offset(j as isize * step).cast::<P>().read_unaligned();
+                (*value, *to) = winner::<V, P, LARGEST>((a, at), (row.add(j).read_unaligned(), place));
+            }
+        }
+    }
+}
+
+/// Which of two pairs is kept; `a` comes first.
+#[inline(always)]
+fn winner<V: Value, P: Copy + PartialOrd, const LARGEST: bool>(a: (V::Raw, P), b: (V::Raw, P)) -> (V::Raw, P) {
+    let (x, y) = (V::wide(a.0), V::wide(b.0));
+    #[allow(clippy::eq_op)]
+    let wins = (if LARGEST { x > y } else { x < y }) | (x != x);
+    // Without branches, so that it is done in vectors.
+    let earlier = wins | ((x == y) & (a.1 < b.1));
+    (if wins { a.0 } else { b.0 }, if earlier { a.1 } else { b.1 })
+}
+
+/// The winner of a contiguous line: first the extreme value in several lanes, then the lowest position that has it. `None` if
+/// there is a NaN, or if the extreme is a zero, whose sign is that of the last one.
+///
+/// # Safety
+/// As [`Loops`].
+#[inline(always)]
+unsafe fn line<V: Value, P: Copy + PartialOrd + Default, const LARGEST: bool, const LANES: usize>(
+    x: *const V::Raw,
+    (places, step): (*const u8, isize),
+    n: usize,
+    init: (V::Raw, P),
+) -> Option<(V::Raw, P)> {
+    // SAFETY: in the whole function: the caller's.
+    unsafe {
+        let read = |i: usize| x.add(i).read_unaligned();
+        let better = |a: V::Wide, b: V::Wide| if LARGEST { b > a } else { b < a };
+        let first = V::wide(init.0);
+        let mut lanes = [first; LANES];
+        let mut nan = [false; LANES];
+        let full = n / LANES * LANES;
+        for i in (0..full).step_by(LANES) {
+            for l in 0..LANES {
+                let y = V::wide(read(i + l));
+                lanes[l] = if better(lanes[l], y) { y } else { lanes[l] };
+                #[allow(clippy::eq_op)]
+                {
+                    nan[l] |= y != y;
+                }
+            }
+        }
+        let rest = (full..n).map(|i| V::wide(read(i)));
+        let mut width = LANES;
+        while width > 1 {
+            width /= 2;
+            for l in 0..width {
+                lanes[l] = if better(lanes[l], lanes[l + width]) { lanes[l + width] } else { lanes[l] };
+            }
+        }
+        let best = rest.clone().fold(lanes[0], |a, b| if better(a, b) { b } else { a });
+        #[allow(clippy::eq_op)]
+        let strange = nan.contains(&true) || rest.into_iter().any(|y| y != y) || first != first;
+        if strange || best == V::Wide::default() {
+            return None;
+        }
+        let place = |i: usize| places.offset(i as isize * step).cast::<P>().read_unaligned();
+        let mut found: Option<(V::Raw, P)> = (first == best).then_some(init);
+        for start in (0..n).step_by(LANES) {
+            let end = n.min(start + LANES);
+            // Most stretches have none.
+            if (start..end).fold(false, |any, i| any | (V::wide(read(i)) == best)) {
+                for i in (start..end).filter(|&i| V::wide(read(i)) == best) {
+                    if found.is_none_or(|(_, p)| place(i) < p) {
+                        found = Some((read(i), place(i)));
+                    }
+                }
+            }
+        }
+        found
+    }
+}
+
+/// The loops for these types, if there are such.
+fn loops_of(elem: ElementType, place: ElementType) -> Option<Loops> {
+    macro_rules! of {
+        ($v:ty, $p:ty) => {{
+            /// # Safety
+            /// As [`Loops`].
+            #[inline(always)]
+            unsafe fn both(columns: &Columns, reduced: &Nest<2>, which: Which) {
+                // SAFETY: the caller's.
+                unsafe {
+                    match which {
+                        Which::Largest => winners::<$v, $p, true>(columns, reduced),
+                        Which::Smallest => winners::<$v, $p, false>(columns, reduced),
+                    }
+                }
+            }
+            /// In the processor's longer vectors.
+            ///
+            /// # Safety
+            /// As [`Loops`]; AVX2 is there.
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2")]
+            unsafe fn in_long_vectors(columns: &Columns, reduced: &Nest<2>, which: Which) {
+                // SAFETY: the caller's.
+                unsafe { both(columns, reduced, which) }
+            }
+            #[cfg(target_arch = "x86_64")]
+            if wide() {
+                return Some(in_long_vectors);
+            }
+            Some(both)
+        }};
+    }
+    macro_rules! with_place {
+        ($v:ty) => {
+            match place {
+                ElementType::I32 => of!($v, i32),
+                ElementType::I64 => of!($v, i64),
+                _ => None,
+            }
+        };
+    }
+    match elem {
+        ElementType::F32 => with_place!(f32),
+        ElementType::F64 => with_place!(f64),
+        ElementType::BF16 => with_place!(Bf16),
+        ElementType::F16 => with_place!(F16),
+        ElementType::I8 => with_place!(i8),
+        ElementType::I16 => with_place!(i16),
+        ElementType::I32 => with_place!(i32),
+        ElementType::I64 => with_place!(i64),
+        ElementType::UI8 | ElementType::I1 => with_place!(u8),
+        ElementType::UI16 => with_place!(u16),
+        ElementType::UI32 => with_place!(u32),
+        ElementType::UI64 => with_place!(u64),
+        _ => None,
+    }
+}
+
+/// What JAX's `argmax` or `argmin` reduces with, from `(value, position, value, position)`.
+fn recognise_extreme(module: &Module, block: BlockId) -> Option<Which> {
+    let (&[a, ai, b, bi], &[value, place]) = (module.block(block).args(), module.returned(block)) else { return None };
+    let def = |v: ValueId, kind: OpKind| {
+        let op = module.op(module.def_op(v)?);
+        (op.kind() == kind && op.parent() == Some(block)).then_some(op)
+    };
+    let compares = |v: ValueId, direction: &str, x: ValueId, y: ValueId| {
+        def(v, OpKind::Mixed(MixedOp::Compare)).is_some_and(|op| {
+            let natural = !matches!(op.enum_value("compare_type"), Some("TOTALORDER"));
+            natural && op.operands() == [x, y] && op.enum_value("comparison_direction") == Some(direction)
+        })
+    };
+    let select = def(value, OpKind::Mixed(MixedOp::Select))?;
+    let &[wins, x, y] = select.operands() else { return None };
+    if (x, y) != (a, b) {
+        return None;
+    }
+    // `a > b`, or with floats `a > b | a != a`.
+    let order = |v: ValueId| {
+        let directions = [("GT", Which::Largest), ("LT", Which::Smallest)];
+        directions.into_iter().find(|(d, _)| compares(v, d, a, b)).map(|(_, w)| w)
+    };
+    let float = module.ty(a).elem()?.is_float();
+    let which = match (def(wins, OpKind::Binary(BinaryOp::Or)), float) {
+        (Some(or), true) if compares(or.operands()[1], "NE", a, a) => order(or.operands()[0])?,
+        // No integer differs from itself.
+        (Some(or), false) if compares(or.operands()[1], "NE", a, a) || is_false(module, or.operands()[1]) => {
+            order(or.operands()[0])?
+        }
+        (None, false) => order(wins)?,
+        _ => return None,
+    };
+    let select = def(place, OpKind::Mixed(MixedOp::Select))?;
+    let &[earlier, x, y] = select.operands() else { return None };
+    let or = def(earlier, OpKind::Binary(BinaryOp::Or))?;
+    let &[first, tie] = or.operands() else { return None };
+    let and = def(tie, OpKind::Binary(BinaryOp::And))?;
+    let &[equal, lower] = and.operands() else { return None };
+    let fits = (x, y) == (ai, bi) && first == wins && compares(equal, "EQ", a, b) && compares(lower, "LT", ai, bi);
+    fits.then_some(which)
+}
+
+/// Whether `block` is such a body.
+pub(super) fn is_known(module: &Module, block: BlockId) -> bool {
+    recognise_extreme(module, block).is_some()
+}
+
+fn is_false(module: &Module, value: ValueId) -> bool {
+    let attr = module.def_op(value).and_then(|op| module.op(op).attr("value"));
+    matches!(attr, Some(Attr::Dense(d)) if d.to_literal().is_some_and(|l| l.len() == 1 && l.get_i64(0) == 0))
+}
+
+/// A reduction of values and their positions with JAX's body.
+pub(super) fn lower(cx: &mut Lower<'_>, op: OpId, dimensions: &[i64], block: BlockId) -> Result<bool, String> {
+    let data = cx.module.op(op);
+    let &[values, places, init, init_place] = data.operands() else { return Ok(false) };
+    let Some(which) = recognise_extreme(cx.module, block) else { return Ok(false) };
+    let (v, p) = (view_of(cx, values)?, view_of(cx, places)?);
+    let inits = [view_of(cx, init)?, view_of(cx, init_place)?];
+    let Some(loops) = loops_of(v.elem, p.elem) else { return Ok(false) };
+    let is_reduced = |d: usize| dimensions.contains(&(d as i64));
+    let pick = |list: &[i64], reduced: bool| -> Vec<i64> {
+        (0..v.dims.len()).filter(|&d| is_reduced(d) == reduced).map(|d| list[d]).collect()
+    };
+    let dims = pick(&v.dims, false);
+    let numbers = View::dense(Buf(0), ElementType::UI8, &dims).strides;
+    let kept = Nest::new(&dims, [&numbers, &pick(&v.strides, false), &pick(&p.strides, false)]);
+    // Row-major order decides which of equal pairs comes first.
+    let order: Vec<usize> = (0..v.dims.len()).filter(|&d| is_reduced(d)).collect();
+    let reduced = Nest {
+        dims: order.iter().map(|&d| v.dims[d] as usize).collect(),
+        strides: order.iter().map(|&d| [v.strides[d] as isize, p.strides[d] as isize]).collect(),
+    };
+    let longest = kept.dims.iter().copied().max().unwrap_or(1).max(1);
+    let parts = parts_of(kept.len() * reduced.len().max(1), 1 << 13, longest);
+    let out = [cx.result(data.results()[0]), cx.result(data.results()[1])];
+    let reads = vec![v.buf, p.buf, inits[0].buf, inits[1].buf];
+    let work = Extreme {
+        values: (v.buf, v.offset as isize),
+        places: (p.buf, p.offset as isize),
+        inits: inits.map(|i| (i.buf, i.offset as isize)),
+        out,
+        value_size: v.elem.storage_bytes(),
+        place_size: p.elem.storage_bytes(),
+        loops,
+        which,
+        kept,
+        reduced,
+        parts,
+    };
+    let name = format!("arg{} {} {:?}", if which == Which::Largest { "max" } else { "min" }, v.elem, v.dims);
+    cx.step(op, name, Arc::new(work), reads, out.to_vec());
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::library::testing::{check, check_on, noise};
+    use meshwork_ir::{ElementType, Literal};
+
+    fn source(elem: &str, direction: &str, dims: &str, out: &str, over: i64) -> String {
+        let nan = if elem.contains('f') {
+            format!(
+                "%n = stablehlo.compare NE, %x, %x : (tensor<{elem}>, tensor<{elem}>) -> tensor<i1>\n%w = stablehlo.or %g, %n : tensor<i1>"
+            )
+        } else {
+            "%w = stablehlo.or %g, %g : tensor<i1>".into()
+        };
+        let w = if elem.contains('f') { "%w" } else { "%g" };
+        format!(
+            "func.func @main(%a: tensor<{dims}x{elem}>, %i: tensor<{dims}xi32>, %v: tensor<{elem}>) -> (tensor<{out}{elem}>, tensor<{out}i32>) {{
+            %c = stablehlo.constant dense<0> : tensor<i32>
+            %r:2 = stablehlo.reduce(%a init: %v), (%i init: %c) across dimensions = [{over}]
+                : (tensor<{dims}x{elem}>, tensor<{dims}xi32>, tensor<{elem}>, tensor<i32>) -> (tensor<{out}{elem}>, tensor<{out}i32>)
+            reducer(%x: tensor<{elem}>, %y: tensor<{elem}>) (%xi: tensor<i32>, %yi: tensor<i32>) {{
+                %g = stablehlo.compare {direction}, %x, %y : (tensor<{elem}>, tensor<{elem}>) -> tensor<i1>
+                {nan}
+                %e = stablehlo.compare EQ, %x, %y : (tensor<{elem}>, tensor<{elem}>) -> tensor<i1>
+                %l = stablehlo.compare LT, %xi, %yi : (tensor<i32>, tensor<i32>) -> tensor<i1>
+                %t = stablehlo.and %e, %l : tensor<i1>
+                %s = stablehlo.or {w}, %t : tensor<i1>
+                %p = stablehlo.select {w}, %x, %y : tensor<i1>, tensor<{elem}>
+                %q = stablehlo.select %s, %xi, %yi : tensor<i1>, tensor<i32>
+                stablehlo.return %p, %q : tensor<{elem}>, tensor<i32>
+            }}
+            return %r#0, %r#1 : tensor<{out}{elem}>, tensor<{out}i32> }}"
+        )
+    }
+
+    #[test]
+    fn largest_and_smallest_of_all_types() {
+        for elem in ["f32", "f64", "bf16", "f16", "i1", "i8", "ui8", "i32", "ui32", "i64", "ui64"] {
+            for direction in ["GT", "LT"] {
+                for (dims, out, over) in [
+                    ("5x7", "5x", 1),
+                    ("5x7", "7x", 0),
+                    ("1", "", 0),
+                    ("3x0", "3x", 1),
+                    ("6x16", "6x", 1),
+                    ("3x33", "3x", 1),
+                    ("3x700", "3x", 1),
+                    ("9x600", "600x", 0),
+                ] {
+                    let steps = check(&source(elem, direction, dims, out, over), 0.0);
+                    assert!(steps.iter().any(|s| s.starts_with("arg")), "{steps:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_nan_wins() {
+        let x = Literal::from_f64s([4], ElementType::F32, &[1.0, f64::NAN, 7.0, f64::NAN]).unwrap();
+        let i = Literal::from_i64s([4], ElementType::I32, &[0, 1, 2, 3]).unwrap();
+        let v = Literal::from_f64s([], ElementType::F32, &[f64::NEG_INFINITY]).unwrap();
+        check_on(&source("f32", "GT", "4", "", 0), &[x, i, v], 0.0);
+        let args =
+            [noise(&[1, 4], ElementType::F32, 1), noise(&[1, 4], ElementType::I32, 2), noise(&[], ElementType::F32, 3)];
+        check_on(&source("f32", "GT", "1x4", "1x", 1), &args, 0.0);
+    }
+}
