@@ -38,7 +38,6 @@ mod pairs;
 mod pooling;
 mod prepare;
 mod repeated;
-mod rounded;
 mod scanned;
 mod simplify;
 mod small;

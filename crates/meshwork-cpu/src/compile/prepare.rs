@@ -8,8 +8,8 @@ use meshwork_ir::transform::{calls, canonicalize, cse, dead, inline, symbol_dce,
 use meshwork_ir::{Attr, BlockId, DeviceGrid, Module, OpId, OpKind, ValueId, ValueMap, Walk};
 
 use super::{
-    LoadError, carries, constants, dilated, expand, interleave, iotas, narrow, pairs, pooling, repeated, rounded,
-    scanned, simplify, small, stencil, unroll, windows,
+    LoadError, carries, constants, dilated, expand, interleave, iotas, narrow, pairs, pooling, repeated, scanned,
+    simplify, small, stencil, unroll, windows,
 };
 use crate::fuse::Devices;
 
@@ -30,12 +30,11 @@ pub(crate) fn prepare(module: &Module, func: OpId, grid: DeviceGrid) -> Result<(
     unroll::write_out(&mut module, func);
     canonicalize::apply(&mut module, &[(OpKind::Contract(ContractOp::DotGeneral), small::of_complex)]);
     pairs::split(&mut module, func);
-    let own: [(OpKind, canonicalize::Pattern); 16] = [
+    let own: [(OpKind, canonicalize::Pattern); 15] = [
         (OpKind::Binary(BinaryOp::Add), interleave::sum_of_spread),
         (OpKind::Binary(BinaryOp::Or), interleave::sum_of_spread),
         (OpKind::Contract(ContractOp::Convolution), dilated::convolution),
         (OpKind::Contract(ContractOp::DotGeneral), small::stacked),
-        (OpKind::Contract(ContractOp::DotGeneral), rounded::matrix_by_vector),
         (OpKind::Body(BodyOp::Reduce), simplify::reduce_of_pairs),
         (OpKind::Body(BodyOp::Reduce), iotas::reduced_positions),
         (OpKind::Movement(MovementOp::DynamicSlice), iotas::slice_of_iota),

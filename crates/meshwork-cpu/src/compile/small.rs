@@ -10,7 +10,7 @@ const MOST_TERMS: i64 = 8;
 /// Multiplications of a product of two matrices, and of one with a vector.
 const MOST_OF_MATRICES: i64 = 32;
 const MOST_OF_VECTORS: i64 = 64;
-/// Products of a stack, or rows or columns of one product, that are worth it.
+/// Products of a stack that is worth it.
 const LEAST: i64 = 64;
 
 /// How many products there are, and the rows, columns and terms of each.
@@ -29,27 +29,21 @@ impl Sizes {
         let scales = few == 1 && self.terms == 1;
         self.batch >= LEAST && (scales || few * many * self.terms <= most)
     }
-
-    /// Whether few rows, or columns, are sums of few others.
-    fn is_thin(&self) -> bool {
-        let (few, many) = (self.rows.min(self.columns), self.rows.max(self.columns));
-        self.batch == 1 && many >= LEAST && few * self.terms <= 16
-    }
 }
 
 /// Replaces a stack of small products of real numbers.
 pub(crate) fn stacked(module: &mut Module, op: OpId) -> bool {
     let elem = module.op(op).operands().first().and_then(|&v| module.ty(v).elem());
-    elem.is_some_and(|elem| elem.is_float()) && write_out(module, op, Sizes::is_stack)
+    elem.is_some_and(|elem| elem.is_float()) && write_out(module, op)
 }
 
 /// Replaces small products of complex numbers, which are not written as their parts yet.
 pub(crate) fn of_complex(module: &mut Module, op: OpId) -> bool {
     let elem = module.op(op).operands().first().and_then(|&v| module.ty(v).elem());
-    elem.is_some_and(|elem| elem.is_complex()) && write_out(module, op, |sizes| sizes.is_stack() || sizes.is_thin())
+    elem.is_some_and(|elem| elem.is_complex()) && write_out(module, op)
 }
 
-fn write_out(module: &mut Module, op: OpId, is_worth: impl Fn(&Sizes) -> bool) -> bool {
+fn write_out(module: &mut Module, op: OpId) -> bool {
     let data = module.op(op);
     let (&[lhs, rhs], &[result], Some(Attr::Dot(dims))) =
         (data.operands(), data.results(), data.attr("dot_dimension_numbers"))
@@ -71,7 +65,7 @@ fn write_out(module: &mut Module, op: OpId, is_worth: impl Fn(&Sizes) -> bool) -
         return false;
     }
     let sizes = Sizes { batch, rows: size(&l.dims) / batch / k, columns: size(&r.dims) / batch / k, terms: k };
-    if !is_worth(&sizes) {
+    if !sizes.is_stack() {
         return false;
     }
     let mut e = Emitter { module, op };
