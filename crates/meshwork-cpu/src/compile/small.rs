@@ -145,23 +145,6 @@ mod tests {
         }
     }
 
-    /// A matrix of a few complex numbers times one that is wide or tall.
-    #[test]
-    fn thin_products_of_complex_numbers() {
-        for (m, n, k) in [(2, 100, 2), (100, 2, 2), (4, 64, 4), (1, 80, 8)] {
-            let text = check(
-                &format!(
-                    "func.func @main(%a: tensor<{m}x{k}xcomplex<f32>>, %b: tensor<{k}x{n}xcomplex<f32>>) -> tensor<{m}x{n}xcomplex<f32>> {{
-                    %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
-                        : (tensor<{m}x{k}xcomplex<f32>>, tensor<{k}x{n}xcomplex<f32>>) -> tensor<{m}x{n}xcomplex<f32>>
-                    return %0 : tensor<{m}x{n}xcomplex<f32>> }}"
-                ),
-                1e-5,
-            );
-            assert!(!text.contains("dot"), "{m} {n} {k}: {text}");
-        }
-    }
-
     #[test]
     fn matrices_times_vectors_of_a_few_elements() {
         let text = check(
