@@ -16,7 +16,8 @@
 //!
 //! let mut module = Module::new();
 //! let mut f = FuncBuilder::new(&mut module, "main", [Type::tensor([2, 3], ElementType::F32)]);
-//! let turned = f.transpose(f.arg(0), &[1, 0])?;
+//! let x = f.arg(0);
+//! let turned = f.transpose(x, &[1, 0])?;
 //! let op = f.module().def_op(turned).expect("the result of an operation");
 //! assert_eq!(infer_op(f.module(), op)?[0].to_string(), "tensor<3x2xf32>");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
