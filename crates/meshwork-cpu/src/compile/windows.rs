@@ -59,7 +59,7 @@ pub(crate) fn scatter(module: &mut Module, op: OpId) -> bool {
     })
 }
 
-/// What each of the `count` indices of one window can be.
+/// What each of the `count` indices of one window can be, on any device.
 fn places(module: &Module, indices: ValueId, count: usize) -> Vec<Option<(i64, i64)>> {
     let mut list = indices;
     while let Some(op) = module.def_op(list) {
@@ -69,12 +69,12 @@ fn places(module: &Module, indices: ValueId, count: usize) -> Vec<Option<(i64, i
                 list = data.operands()[0]
             }
             OpKind::Movement(MovementOp::Concatenate) if data.operands().len() == count => {
-                return data.operands().iter().map(|&v| fuse::range(module, v, Devices::SOME)).collect();
+                return data.operands().iter().map(|&v| fuse::range(module, v, Devices::ALL)).collect();
             }
             _ => break,
         }
     }
-    let own = if count == 1 { fuse::range(module, list, Devices::SOME) } else { None };
+    let own = if count == 1 { fuse::range(module, list, Devices::ALL) } else { None };
     vec![own; count]
 }
 

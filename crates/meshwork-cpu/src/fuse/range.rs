@@ -21,6 +21,9 @@ impl Devices {
     /// One partition of several replicas, to ask whether a number follows from the partition alone.
     pub const SOME: Devices = Devices { partitions: (0, 0), replicas: 1 };
 
+    /// All devices of any grid.
+    pub const ALL: Devices = Devices { partitions: (0, u32::MAX as i64), replicas: u32::MAX as i64 };
+
     /// All devices of `grid`.
     pub fn all(grid: DeviceGrid) -> Devices {
         Devices { partitions: (0, grid.partitions as i64 - 1), replicas: grid.replicas as i64 - 1 }

@@ -1,5 +1,5 @@
 //! Programs split by algorithms for split dimensions, whatever they cost: sorts, transforms, factorizations, triangular
-//! systems, products in rings and loops with wide or overlapped halos give on the devices of an engine what the evaluator gives on one device.
+//! systems, products in rings, single rows, and loops with wide or overlapped halos give on the devices of an engine what the evaluator gives on one device.
 
 use meshwork_eval as eval;
 use meshwork_ir::{ElementType, Literal, Module, Type};
@@ -153,6 +153,40 @@ pub fn sorts(engine: &dyn Engine) {
                       return %r#0, %r#1 : {x}, {y} }}"
                 );
                 check(engine, &source, Contents::Any, Some(Algorithm::Sort));
+            }
+        }
+    }
+}
+
+/// Single rows of a split matrix that are replaced or added to, at places that are known, data, or outside.
+pub fn rows(engine: &dyn Engine) {
+    for (mesh, list) in MESHES {
+        for place in [0, 5, 11, 12, -1] {
+            for (elem, is_sum) in [("f32", false), ("i32", true)] {
+                let (x, row, s) = (tensor(&[12, 5], elem), tensor(&[5], elem), placed(&[list, ""]));
+                let body = if is_sum {
+                    format!("%c = stablehlo.add %a, %b : tensor<{elem}>\n stablehlo.return %c : tensor<{elem}>")
+                } else {
+                    format!("stablehlo.return %b : tensor<{elem}>")
+                };
+                let scatter = |from: &str, at: &str| {
+                    format!(
+                        "\"stablehlo.scatter\"({from}, {at}, %u) ({{
+                        ^bb0(%a: tensor<{elem}>, %b: tensor<{elem}>):
+                          {body} }}) {{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [0], inserted_window_dims = [0],
+                          scatter_dims_to_operand_dims = [0], index_vector_dim = 0>}} : ({x}, tensor<1xi32>, {row}) -> {x}"
+                    )
+                };
+                let (known, data) = (scatter("%x", "%at"), scatter("%0", "%i"));
+                let source = format!(
+                    "sdy.mesh @mesh = <[{mesh}]>
+                    func.func @main(%x: {x} {s}, %u: {row}, %i: tensor<1xi32>) -> ({x} {s}) {{
+                      %at = stablehlo.constant dense<{place}> : tensor<1xi32>
+                      %0 = {known}
+                      %1 = {data}
+                      return %1 : {x} }}"
+                );
+                check(engine, &source, Contents::Any, None);
             }
         }
     }

@@ -81,4 +81,4 @@ macro_rules! distributed {
     };
 }
 
-distributed!(sorts, transforms, factors, systems, rings, halos);
+distributed!(sorts, transforms, factors, systems, rings, rows, halos);
