@@ -16,7 +16,8 @@ def distribution(rows):
     rows = sorted(((ratio, row) for ratio, row in rows if ratio), key=lambda x: x[0])
     low = min([-1.0, *(math.log2(ratio) for ratio, _ in rows)])
     high = min(LONGEST_BAR, max([1.0, *(math.log2(ratio) for ratio, _ in rows)]))
-    left, width, step, top = 16, 720, 3, 40
+    # A page is as tall as some hundreds of bars: more of them are thinner.
+    left, width, step, top = 16, 720, min(3, 1000 / max(1, len(rows))), 40
     place = lambda power: left + (power - low) / (high - low) * width
     bottom = top + step * len(rows)
     out = []
@@ -28,12 +29,12 @@ def distribution(rows):
         x = sorted((place(0), place(min(high, math.log2(ratio)))))
         name = html.escape(f"{row['problem']}: {row['variant']}, {row['mesh']}: {ratio:.2f}")
         colour = "#4c78a8" if row["mesh"] == "1" else "#f58518"
-        out.append(f'<rect x="{x[0]:.1f}" y="{top + step * i}" width="{max(0.5, x[1] - x[0]):.1f}" height="{step - 0.6}" '
+        out.append(f'<rect x="{x[0]:.1f}" y="{top + step * i:.2f}" width="{max(0.5, x[1] - x[0]):.1f}" height="{step * 0.8:.2f}" '
                    f'fill="{colour}"><title>{name}</title></rect>')
     below = sum(ratio < 1 for ratio, _ in rows)
     mean = 2 ** (sum(math.log2(ratio) for ratio, _ in rows) / max(1, len(rows)))
     text = f"JAX's time / Meshwork's, {len(rows)} rows: geometric mean {mean:.2f}, {below} below 1; blue 1 device, orange 8"
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{left * 2 + width}" height="{bottom + 16}" '
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{left * 2 + width}" height="{bottom + 16:.0f}" '
             f'font-family="sans-serif" font-size="11"><rect width="100%" height="100%" fill="white"/>'
             f'<text x="{left}" y="14">{text}</text>{"".join(out)}</svg>\n')
 
