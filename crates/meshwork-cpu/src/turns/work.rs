@@ -12,7 +12,7 @@ use crate::step::{Fault, Frame, Scratch, View, Work};
 
 /// Bytes of state that a chunk keeps in the first-level cache.
 const STATE_BYTES: usize = 16 << 10;
-/// Lanes of a chunk are a multiple of this, or of the second number if the state of so many does not fit.
+/// Lanes of a chunk are a multiple of this, or of the second number if their state does not fit.
 const GRAIN: usize = 64;
 const SMALL_GRAIN: usize = 16;
 /// A part costs at least this many nanoseconds.

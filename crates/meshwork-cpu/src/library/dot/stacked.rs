@@ -18,10 +18,10 @@ const LANES: usize = 16;
 /// Most products of two numbers in one of matrices: larger matrices fill tiles.
 const MOST_TERMS: usize = 512;
 
-/// Most elements of a matrix: so many vectors stay in the first-level cache.
+/// Most elements of a matrix: this many vectors stay in the first-level cache.
 const MOST_ELEMENTS: usize = 128;
 
-/// Whether a stack of so many products, of `rows × depth` and `depth × columns` elements, is worth it.
+/// Whether a stack of `batch` products, of `rows × depth` and `depth × columns` elements, is worth it.
 pub(super) fn is_stack(batch: usize, [rows, columns, depth]: [usize; 3]) -> bool {
     batch >= LANES
         && (1..=MOST_TERMS).contains(&(rows * columns * depth))
