@@ -87,23 +87,12 @@ def selective(x, b, c, a):
         h = jnp.exp(-dt[..., None] * a) * h + (dt * x)[..., None] * b[:, None]
         return h, jnp.einsum("bdn,bn->bd", h, c)
     move = lambda x: jnp.moveaxis(x, 1, 0)
-    return jax.lax.scan(step, jnp.zeros((4, 64, 16)), tuple(map(move, (x, dt, b, c))))[1]
+    return jax.lax.scan(step, jnp.zeros((x.shape[0], *a.shape)), tuple(map(move, (x, dt, b, c))))[1]
 
 
 @problem(F, "selective state space gradient", (2, 128, 32), (2, 128, 8), (2, 128, 8), uniform(32, 8), split=(2, None, None, 0))
 def selective_gradient(x, b, c, a):
-    return jax.grad(lambda x, a: jnp.sum(jnp.sin(step_all(x, b, c, a))), (0, 1))(x, a)
-
-
-def step_all(x, b, c, a):
-    dt = jax.nn.softplus(x)
-
-    def step(h, xs):
-        x, dt, b, c = xs
-        h = jnp.exp(-dt[..., None] * a) * h + (dt * x)[..., None] * b[:, None]
-        return h, jnp.einsum("bdn,bn->bd", h, c)
-    move = lambda x: jnp.moveaxis(x, 1, 0)
-    return jax.lax.scan(step, jnp.zeros((2, 32, 8)), tuple(map(move, (x, dt, b, c))))[1]
+    return jax.grad(lambda x, a: jnp.sum(jnp.sin(selective(x, b, c, a))), (0, 1))(x, a)
 
 
 @problem(F, "weighted keys, recurrent", (8, 512, 64), (8, 512, 64), (8, 512, 64), uniform(64), split=(0, 0, 0))
