@@ -26,7 +26,8 @@ mod write;
 use self::attr::{push_attr, push_named};
 use self::loc::push_loc;
 use self::names::Names;
-use self::write::{push_int, push_quoted, push_type};
+use self::write::{push_int, push_list, push_quoted, push_type};
+use crate::module::TypeId;
 use crate::op::ControlOp;
 use crate::{Attr, BlockId, Loc, Module, Op, OpId, OpKind, RegionId, Type, ValueId};
 
@@ -114,7 +115,8 @@ struct Printer<'m> {
     types: Vec<String>,
     names: Names,
     options: PrintOptions,
-    indent: usize,
+    /// What is written before each line.
+    indent: String,
     /// In the body of a `func.func`, where the prefix `func.` is left out.
     in_func: bool,
     /// Where each operation starts, if that is asked for.
@@ -124,7 +126,7 @@ struct Printer<'m> {
 impl<'m> Printer<'m> {
     fn new(module: &'m Module, names: Names, options: PrintOptions) -> Printer<'m> {
         let (out, types) = (String::new(), vec![String::new(); module.context.type_count()]);
-        Printer { module, out, types, names, options, indent: 0, in_func: false, starts: None }
+        Printer { module, out, types, names, options, indent: String::new(), in_func: false, starts: None }
     }
 
     fn module(&mut self) {
@@ -185,9 +187,7 @@ impl<'m> Printer<'m> {
     }
 
     fn pad(&mut self) {
-        for _ in 0..self.indent / 2 {
-            self.out.push_str("  ");
-        }
+        self.out.push_str(&self.indent);
     }
 
     fn trailing_loc(&mut self, loc: &Loc) {
@@ -199,7 +199,7 @@ impl<'m> Printer<'m> {
 
     /// The operations of a block, each on its own line, one level deeper.
     fn block_ops(&mut self, block: BlockId) {
-        self.indent += 2;
+        self.indent.push_str("  ");
         for op in self.module.ops_in(block) {
             self.pad();
             if let Some(starts) = &mut self.starts {
@@ -208,20 +208,21 @@ impl<'m> Printer<'m> {
             self.op(self.module.op(op));
             self.out.push('\n');
         }
-        self.indent -= 2;
+        self.indent.truncate(self.indent.len() - 2);
     }
 
     // Recursion is as deep as regions nest, which the parser bounds.
     fn op(&mut self, op: &'m Op) {
         self.names.push_results(&mut self.out, op.results());
-        let (start, indent, in_func) = (self.out.len(), self.indent, self.in_func);
+        let (start, indent, in_func) = (self.out.len(), self.indent.len(), self.in_func);
         if self.options.generic || self.pretty(op).is_none() {
             self.out.truncate(start);
             if let Some(starts) = &mut self.starts {
                 // What is nested starts behind the name.
                 starts.truncate(starts.partition_point(|(_, at)| *at <= start));
             }
-            (self.indent, self.in_func) = (indent, in_func);
+            self.indent.truncate(indent);
+            self.in_func = in_func;
             push_quoted(&mut self.out, op.name());
             self.generic_tail(op);
         }
@@ -315,27 +316,26 @@ impl<'m> Printer<'m> {
     }
 
     fn value(&mut self, value: ValueId) {
-        self.out.push_str(self.names.of(value));
+        self.names.push(&mut self.out, value);
     }
 
-    #[inline]
     fn operands(&mut self, values: &[ValueId]) {
-        for (i, &value) in values.iter().enumerate() {
-            if i > 0 {
-                self.out.push_str(", ");
-            }
-            self.value(value);
-        }
+        push_list(&mut self.out, values, |out, &value| self.names.push(out, value));
     }
 
     /// The type of a value.
+    #[inline]
     fn ty(&mut self, value: ValueId) {
         let id = self.module.type_id(value);
-        let text = &mut self.types[id.index()];
-        if text.is_empty() {
-            push_type(text, self.module.context.ty(id));
+        if self.types[id.index()].is_empty() {
+            self.write_type(id);
         }
-        self.out.push_str(text);
+        self.out.push_str(&self.types[id.index()]);
+    }
+
+    #[cold]
+    fn write_type(&mut self, id: TypeId) {
+        push_type(&mut self.types[id.index()], self.module.context.ty(id));
     }
 
     fn types(&mut self, values: &[ValueId]) {

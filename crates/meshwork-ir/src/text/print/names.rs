@@ -10,25 +10,61 @@ use crate::op::{ChloOp, ControlOp, LinalgOp, SourceOp};
 use crate::{BlockId, ElementType, Module, Op, OpId, OpKind, RegionId, ValueId};
 
 /// What operations call their results, and bodies their arguments.
-const BASES: [&str; 14] = [
-    "%c",
-    "%cst",
-    "%values",
-    "%indices",
-    "%output_state",
-    "%output",
-    "%grad_operand",
-    "%grad_scale",
-    "%grad_offset",
-    "%batch_mean",
-    "%batch_var",
-    "%iterArg",
-    "%input",
-    "%carry",
-];
+#[derive(Clone, Copy)]
+enum Base {
+    C,
+    Cst,
+    Values,
+    Indices,
+    OutputState,
+    Output,
+    GradOperand,
+    GradScale,
+    GradOffset,
+    BatchMean,
+    BatchVar,
+    IterArg,
+    Input,
+    Carry,
+}
 
-/// The name of a value that has none.
-const UNKNOWN: &str = "%<<UNKNOWN SSA VALUE>>";
+impl Base {
+    fn text(self) -> &'static str {
+        match self {
+            Base::C => "%c",
+            Base::Cst => "%cst",
+            Base::Values => "%values",
+            Base::Indices => "%indices",
+            Base::OutputState => "%output_state",
+            Base::Output => "%output",
+            Base::GradOperand => "%grad_operand",
+            Base::GradScale => "%grad_scale",
+            Base::GradOffset => "%grad_offset",
+            Base::BatchMean => "%batch_mean",
+            Base::BatchVar => "%batch_var",
+            Base::IterArg => "%iterArg",
+            Base::Input => "%input",
+            Base::Carry => "%carry",
+        }
+    }
+}
+
+/// What a value is called.
+#[derive(Clone, Copy)]
+enum Name {
+    /// It has no name.
+    Unknown,
+    /// `%0`.
+    Number(u32),
+    /// `%0#1`: one of several results.
+    Part(u32, u32),
+    /// `%arg0`.
+    Arg(u32),
+    /// `%cst`.
+    Base(Base),
+    /// `%cst_0`: others have that base name.
+    Another(Base, u32),
+}
 
 /// What is taken in a region and those around it.
 #[derive(Clone, Copy, Default)]
@@ -43,10 +79,7 @@ pub(super) struct Scope {
 
 /// The names of values.
 pub(super) struct Names {
-    /// One name after the other.
-    text: String,
-    /// Where in `text` the name of each value starts and ends.
-    spans: Vec<(u32, u32)>,
+    names: Vec<Name>,
     generic: bool,
     scope: Scope,
     /// The region whose arguments are named already, and what is taken with them.
@@ -83,10 +116,8 @@ impl Names {
     }
 
     fn empty(module: &Module, options: PrintOptions) -> Names {
-        let spans = vec![(0, UNKNOWN.len() as u32); module.value_slots()];
-        let mut text = String::with_capacity(8 * module.value_slots() + UNKNOWN.len());
-        text.push_str(UNKNOWN);
-        Names { text, spans, generic: options.generic, scope: Scope::default(), announced: None }
+        let names = vec![Name::Unknown; module.value_slots()];
+        Names { names, generic: options.generic, scope: Scope::default(), announced: None }
     }
 
     /// Names the values of a region that is about to be printed. What it returns is given back by [`leave`](Names::leave).
@@ -132,12 +163,12 @@ impl Names {
         let args = module.block(entry).args();
         match parent.kind() {
             OpKind::Control(ControlOp::While) if !self.generic => {
-                args.iter().for_each(|&arg| self.set(arg, "%iterArg"));
+                args.iter().for_each(|&arg| self.set(arg, Base::IterArg));
             }
             OpKind::Chlo(ChloOp::Scan) if !self.generic => {
                 let inputs = super::body::scan_inputs(parent).unwrap_or(0).min(args.len());
-                args[..inputs].iter().for_each(|&arg| self.set(arg, "%input"));
-                args[inputs..].iter().for_each(|&arg| self.set(arg, "%carry"));
+                args[..inputs].iter().for_each(|&arg| self.set(arg, Base::Input));
+                args[inputs..].iter().for_each(|&arg| self.set(arg, Base::Carry));
             }
             _ => self.count_args(module, entry),
         }
@@ -145,7 +176,7 @@ impl Names {
 
     fn count_args(&mut self, module: &Module, block: BlockId) {
         for &arg in module.block(block).args() {
-            self.name(arg, "%arg", self.scope.args);
+            self.names[arg.index()] = Name::Arg(self.scope.args);
             self.scope.args += 1;
         }
     }
@@ -165,8 +196,7 @@ impl Names {
             &[only] => self.count(only),
             results => {
                 for (i, &result) in results.iter().enumerate() {
-                    self.name(result, "%", self.scope.values);
-                    self.append(result, "#", i as u32);
+                    self.names[result.index()] = Name::Part(self.scope.values, i as u32);
                 }
                 self.scope.values += 1;
             }
@@ -174,73 +204,85 @@ impl Names {
     }
 
     fn count(&mut self, value: ValueId) {
-        self.name(value, "%", self.scope.values);
+        self.names[value.index()] = Name::Number(self.scope.values);
         self.scope.values += 1;
-    }
-
-    /// Calls a value by a prefix and a number.
-    fn name(&mut self, value: ValueId, prefix: &str, number: u32) {
-        self.spans[value.index()].0 = self.text.len() as u32;
-        self.append(value, prefix, number);
-    }
-
-    /// Adds to the name that was given last.
-    fn append(&mut self, value: ValueId, prefix: &str, number: u32) {
-        self.text.push_str(prefix);
-        push_int(&mut self.text, number);
-        self.spans[value.index()].1 = self.text.len() as u32;
     }
 
     /// Gives the results the names that the operation suggests, if it does.
     fn suggested(&mut self, module: &Module, op: &Op) -> bool {
-        let bases: &[&str] = match (op.kind(), op.results()) {
+        let bases: &[Base] = match (op.kind(), op.results()) {
             (OpKind::Source(SourceOp::Constant), &[result]) => {
                 let elem = module.ty(result).elem();
                 let integer = elem.is_some_and(|e| (e.is_integer() && e != ElementType::Index) || e == ElementType::I1);
-                if integer { &["%c"] } else { &["%cst"] }
+                if integer { &[Base::C] } else { &[Base::Cst] }
             }
-            (OpKind::Chlo(ChloOp::TopK), [_, _]) => &["%values", "%indices"],
-            (OpKind::Source(SourceOp::RngBitGenerator), [_, _]) => &["%output_state", "%output"],
-            (OpKind::Linalg(LinalgOp::BatchNormGrad), [_, _, _]) => &["%grad_operand", "%grad_scale", "%grad_offset"],
-            (OpKind::Linalg(LinalgOp::BatchNormTraining), [_, _, _]) => &["%output", "%batch_mean", "%batch_var"],
+            (OpKind::Chlo(ChloOp::TopK), [_, _]) => &[Base::Values, Base::Indices],
+            (OpKind::Source(SourceOp::RngBitGenerator), [_, _]) => &[Base::OutputState, Base::Output],
+            (OpKind::Linalg(LinalgOp::BatchNormGrad), [_, _, _]) => {
+                &[Base::GradOperand, Base::GradScale, Base::GradOffset]
+            }
+            (OpKind::Linalg(LinalgOp::BatchNormTraining), [_, _, _]) => {
+                &[Base::Output, Base::BatchMean, Base::BatchVar]
+            }
             _ => return false,
         };
-        op.results().iter().zip(bases).for_each(|(&result, base)| self.set(result, base));
+        op.results().iter().zip(bases).for_each(|(&result, &base)| self.set(result, base));
         true
     }
 
-    fn set(&mut self, value: ValueId, base: &str) {
-        // All that are given are in the list.
-        let bit = 1 << BASES.iter().position(|b| *b == base).unwrap_or_default();
-        let start = self.text.len() as u32;
-        self.text.push_str(base);
-        self.spans[value.index()] = (start, self.text.len() as u32);
-        if self.scope.taken & bit != 0 {
+    fn set(&mut self, value: ValueId, base: Base) {
+        let bit = 1 << base as u32;
+        self.names[value.index()] = if self.scope.taken & bit == 0 {
+            Name::Base(base)
+        } else {
             // No two names share a conflict number on the way from the root, so the result is free.
-            self.append(value, "_", self.scope.conflicts);
             self.scope.conflicts += 1;
-        }
+            Name::Another(base, self.scope.conflicts - 1)
+        };
         self.scope.taken |= bit;
     }
 
-    /// The name of `value`.
-    pub(super) fn of(&self, value: ValueId) -> &str {
-        let (start, end) = self.spans[value.index()];
-        &self.text[start as usize..end as usize]
+    /// Appends the name of `value`.
+    #[inline(always)]
+    pub(super) fn push(&self, out: &mut String, value: ValueId) {
+        match self.names[value.index()] {
+            Name::Unknown => out.push_str("%<<UNKNOWN SSA VALUE>>"),
+            Name::Number(number) => {
+                out.push('%');
+                push_int(out, number);
+            }
+            Name::Part(group, part) => {
+                out.push('%');
+                push_int(out, group);
+                out.push('#');
+                push_int(out, part);
+            }
+            Name::Arg(number) => {
+                out.push_str("%arg");
+                push_int(out, number);
+            }
+            Name::Base(base) => out.push_str(base.text()),
+            Name::Another(base, number) => {
+                out.push_str(base.text());
+                out.push('_');
+                push_int(out, number);
+            }
+        }
     }
 
     /// Appends what is left of the equals sign, and the sign, for an operation with results.
     pub(super) fn push_results(&self, out: &mut String, results: &[ValueId]) {
         match results {
             [] => return,
-            &[only] => out.push_str(self.of(only)),
-            &[first, ..] => match self.of(first).split_once('#') {
-                Some((group, _)) => {
-                    out.push_str(group);
+            &[only] => self.push(out, only),
+            &[first, ..] => match self.names[first.index()] {
+                Name::Part(group, _) => {
+                    out.push('%');
+                    push_int(out, group);
                     out.push(':');
                     push_int(out, results.len() as u32);
                 }
-                None => push_list(out, results, |out, &result| out.push_str(self.of(result))),
+                _ => push_list(out, results, |out, &result| self.push(out, result)),
             },
         }
         out.push_str(" = ");

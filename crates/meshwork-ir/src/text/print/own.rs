@@ -2,6 +2,7 @@
 
 use super::Printer;
 use super::attr::push_attr;
+use super::pretty::KeyStyle;
 use super::sdy::push_stripped;
 use super::structs::push_conv;
 use super::write::{push_dims, push_display, push_int, push_list, push_quoted, push_symbol};
@@ -307,7 +308,7 @@ impl<'m> Printer<'m> {
         let (&[operand], &[_, _]) = (op.operands(), op.results()) else { return None };
         self.out.push('(');
         self.value(operand);
-        self.keys(op, TOP_K, ", ", " = ")?;
+        self.keys(op, TOP_K, KeyStyle::Comma)?;
         self.out.push(')');
         self.dict(op, &["k", "is_stable"]);
         self.colon_types(op);
@@ -340,7 +341,7 @@ impl<'m> Printer<'m> {
     /// ` %0, %1, max_ulp_difference = 3 : {attrs} type, type`.
     fn expect_close(&mut self, op: &'m Op) -> Option<()> {
         self.operand_list(op, Count::Exactly(2))?;
-        self.keys(op, ULPS, ", ", " = ")?;
+        self.keys(op, ULPS, KeyStyle::Comma)?;
         self.out.push_str(" :");
         self.dict(op, &["max_ulp_difference", "min_ulp_difference"]);
         self.out.push(' ');

@@ -11,6 +11,17 @@ use crate::attr::is_default;
 use crate::op::form::{Count, Form, Key, KeyValue, OUT_SHARDING, Syntax, sdy_cases};
 use crate::{Attr, ElementType, Op, OpKind, ValueId};
 
+/// How a key stands between other text.
+#[derive(Clone, Copy)]
+pub(super) enum KeyStyle {
+    /// `, key = value`.
+    Comma,
+    /// ` key = value`.
+    Space,
+    /// ` key=value`.
+    Tight,
+}
+
 impl<'m> Printer<'m> {
     /// Prints `op` in its pretty form, name included.
     pub(super) fn pretty(&mut self, op: &'m Op) -> Option<()> {
@@ -30,12 +41,12 @@ impl<'m> Printer<'m> {
             Form::Generic => return self.broadcasting(op),
             Form::Same(count, keys) => {
                 self.operand_list(op, count)?;
-                self.keys(op, keys, ", ", " = ")?;
+                self.keys(op, keys, KeyStyle::Comma)?;
                 self.tail_same(op, keys)?;
             }
             Form::Functional(count, keys) => {
                 self.operand_list(op, count)?;
-                self.keys(op, keys, ", ", " = ")?;
+                self.keys(op, keys, KeyStyle::Comma)?;
                 self.dict_but(op, keys, &[]);
                 self.out.push_str(" : ");
                 self.functional_type(op);
@@ -51,7 +62,7 @@ impl<'m> Printer<'m> {
             }
             Form::Source(keys) => {
                 let &[result] = op.results() else { return None };
-                self.keys(op, keys, " ", " = ")?;
+                self.keys(op, keys, KeyStyle::Space)?;
                 self.dict_but(op, keys, &[]);
                 self.out.push_str(" : ");
                 self.ty(result);
@@ -62,7 +73,7 @@ impl<'m> Printer<'m> {
                     return None;
                 }
                 self.operand_list(op, count)?;
-                self.keys(op, keys, ", ", " = ")?;
+                self.keys(op, keys, KeyStyle::Comma)?;
                 self.tail_one_type(op, keys, &[])?;
             }
             Form::Against(keys) => {
@@ -73,12 +84,12 @@ impl<'m> Printer<'m> {
                 self.operand_list(op, Count::Exactly(1))?;
                 self.out.push_str(", ");
                 push_attr(&mut self.out, value);
-                self.keys(op, keys, ", ", " = ")?;
+                self.keys(op, keys, KeyStyle::Comma)?;
                 self.dict(op, &["value", "tolerance"]);
             }
             Form::Placed(keys) => {
                 self.operand_list(op, Count::Exactly(1))?;
-                self.keys(op, keys, " ", "=")?;
+                self.keys(op, keys, KeyStyle::Tight)?;
                 self.tail_one_type(op, keys, &[])?;
             }
             Form::Axes(name, _) => {
@@ -94,7 +105,7 @@ impl<'m> Printer<'m> {
                 self.out.push(' ');
                 push_stripped(&mut self.out, axes);
                 self.operand_list(op, Count::Exactly(1))?;
-                self.keys(op, OUT_SHARDING, " ", "=")?;
+                self.keys(op, OUT_SHARDING, KeyStyle::Tight)?;
                 self.tail_one_type(op, OUT_SHARDING, &["reduction_op", name])?;
             }
         }
@@ -115,7 +126,7 @@ impl<'m> Printer<'m> {
     // Parts that several forms share. Each writes the space that goes before it.
 
     /// The operands, as many as `count` says.
-    #[inline]
+    #[inline(always)]
     pub(super) fn operand_list(&mut self, op: &Op, count: Count) -> Option<()> {
         if !count.fits(op.operands().len()) {
             return None;
@@ -125,23 +136,30 @@ impl<'m> Printer<'m> {
         Some(())
     }
 
-    /// `key = value` pairs, `before` each key and `between` it and its value.
-    #[inline]
-    pub(super) fn keys(&mut self, op: &'m Op, keys: &[Key], before: &str, between: &str) -> Option<()> {
-        for key in keys {
-            match op.attr(key.attr) {
-                Some(attr) if key.optional && is_default(op.kind(), key.attr, attr) => continue,
-                None if key.optional => continue,
-                None => return None,
-                Some(attr) => {
-                    self.out.push_str(before);
-                    self.out.push_str(key.word);
-                    self.out.push_str(between);
-                    self.key_value(op, key.value, attr)?;
+    /// The attributes that have a key.
+    #[inline(always)]
+    pub(super) fn keys(&mut self, op: &'m Op, keys: &[Key], style: KeyStyle) -> Option<()> {
+        keys.iter().try_for_each(|key| self.key(op, key, style))
+    }
+
+    fn key(&mut self, op: &'m Op, key: &Key, style: KeyStyle) -> Option<()> {
+        match op.attr(key.attr) {
+            Some(attr) if key.optional && is_default(op.kind(), key.attr, attr) => Some(()),
+            None if key.optional => Some(()),
+            None => None,
+            Some(attr) => {
+                match style {
+                    KeyStyle::Comma => self.out.push_str(", "),
+                    KeyStyle::Space | KeyStyle::Tight => self.out.push(' '),
                 }
+                self.out.push_str(key.word);
+                match style {
+                    KeyStyle::Comma | KeyStyle::Space => self.out.push_str(" = "),
+                    KeyStyle::Tight => self.out.push('='),
+                }
+                self.key_value(op, key.value, attr)
             }
         }
-        Some(())
     }
 
     fn key_value(&mut self, op: &'m Op, value: KeyValue, attr: &Attr) -> Option<()> {
@@ -178,13 +196,14 @@ impl<'m> Printer<'m> {
     }
 
     /// Other attributes than those of `keys` and `hidden`, without those that have their default value.
-    #[inline]
+    #[inline(always)]
     fn dict_but(&mut self, op: &'m Op, keys: &[Key], hidden: &[&str]) {
         if !op.attrs.is_empty() {
             self.other_attrs(op, keys, hidden);
         }
     }
 
+    #[inline(never)]
     fn other_attrs(&mut self, op: &'m Op, keys: &[Key], hidden: &[&str]) {
         let spelled = |name: &str| keys.iter().any(|key| key.attr == name || key.spells_too(name));
         let shown = |(name, attr): &(&str, &Attr)| {
@@ -201,7 +220,7 @@ impl<'m> Printer<'m> {
     }
 
     /// ` {...} : type` if all operands have the type of the only result, else with a functional type.
-    #[inline]
+    #[inline(always)]
     fn tail_same(&mut self, op: &'m Op, keys: &[Key]) -> Option<()> {
         let &[result] = op.results() else { return None };
         self.dict_but(op, keys, &[]);

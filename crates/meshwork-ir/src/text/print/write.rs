@@ -38,7 +38,11 @@ pub(super) fn push_list<T>(out: &mut String, items: impl IntoIterator<Item = T>,
 /// Appends `[1, 2]`.
 pub(super) fn push_dims(out: &mut String, dims: &[i64]) {
     out.push('[');
-    push_list(out, dims, |out, &d| push_int(out, d));
+    push_list(out, dims, |out, &d| match d {
+        // Most are numbers of dimensions.
+        0..=9 => out.push(char::from(b'0' + d as u8)),
+        _ => push_int(out, d),
+    });
     out.push(']');
 }
 
