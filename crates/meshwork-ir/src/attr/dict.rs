@@ -1,38 +1,47 @@
 //! A small dictionary of named attributes, kept sorted by name as MLIR prints it.
 
 use std::fmt;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 use smol_str::SmolStr;
 
 use super::Attr;
 
-/// Named attributes, sorted by name, each name once.
-#[derive(Clone, Default, PartialEq)]
+/// Most operations have one attribute or none.
+type Entries = SmallVec<[(SmolStr, Attr); 1]>;
+
+/// Named attributes, sorted by name, each name once. Copies share the entries until one of them is changed.
+#[derive(Clone, Default)]
 pub struct AttrDict {
-    /// Most operations have one attribute or none.
-    entries: SmallVec<[(SmolStr, Attr); 1]>,
+    /// `None` if there are none.
+    entries: Option<Arc<Entries>>,
 }
 
 impl AttrDict {
     /// An empty dictionary.
     pub const fn new() -> Self {
-        AttrDict { entries: SmallVec::new_const() }
+        AttrDict { entries: None }
     }
 
     /// A dictionary of one attribute.
     pub fn one(name: &'static str, value: Attr) -> Self {
-        AttrDict { entries: SmallVec::from_buf([(SmolStr::new_static(name), value)]) }
+        AttrDict { entries: Some(Arc::new(SmallVec::from_buf([(SmolStr::new_static(name), value)]))) }
+    }
+
+    fn entries(&self) -> &[(SmolStr, Attr)] {
+        self.entries.as_ref().map_or(&[], |entries| entries)
     }
 
     /// The attribute called `name`.
     pub fn get(&self, name: &str) -> Option<&Attr> {
-        self.entries.iter().find(|(n, _)| n == name).map(|(_, a)| a)
+        self.entries().iter().find(|(n, _)| n == name).map(|(_, a)| a)
     }
 
     /// The attribute called `name`, to change it.
     pub fn get_mut(&mut self, name: &str) -> Option<&mut Attr> {
-        self.entries.iter_mut().find(|(n, _)| n == name).map(|(_, a)| a)
+        let entries = Arc::make_mut(self.entries.as_mut()?);
+        entries.iter_mut().find(|(n, _)| n == name).map(|(_, a)| a)
     }
 
     /// Whether there is an attribute called `name`.
@@ -42,11 +51,11 @@ impl AttrDict {
 
     /// Sets `name`, returning what it was before.
     pub fn set(&mut self, name: impl Into<SmolStr>, value: Attr) -> Option<Attr> {
-        let name = name.into();
-        match self.entries.binary_search_by(|(n, _)| n.as_str().cmp(&name)) {
-            Ok(i) => Some(std::mem::replace(&mut self.entries[i].1, value)),
+        let (name, entries) = (name.into(), Arc::make_mut(self.entries.get_or_insert_default()));
+        match entries.binary_search_by(|(n, _)| n.as_str().cmp(&name)) {
+            Ok(i) => Some(std::mem::replace(&mut entries[i].1, value)),
             Err(i) => {
-                self.entries.insert(i, (name, value));
+                entries.insert(i, (name, value));
                 None
             }
         }
@@ -54,28 +63,44 @@ impl AttrDict {
 
     /// Removes `name`, returning what it was.
     pub fn remove(&mut self, name: &str) -> Option<Attr> {
-        let i = self.entries.iter().position(|(n, _)| n == name)?;
-        Some(self.entries.remove(i).1)
+        let i = self.entries().iter().position(|(n, _)| n == name)?;
+        let entries = Arc::make_mut(self.entries.as_mut()?);
+        let (_, removed) = entries.remove(i);
+        if entries.is_empty() {
+            self.entries = None;
+        }
+        Some(removed)
     }
 
     /// All entries in name order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&SmolStr, &Attr)> {
-        self.entries.iter().map(|(n, a)| (n, a))
+        self.entries().iter().map(|(n, a)| (n, a))
     }
 
     /// Number of entries.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.entries().len()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.entries.is_none()
     }
 
     /// Keeps the entries for which `keep` holds.
     pub fn retain(&mut self, mut keep: impl FnMut(&str, &Attr) -> bool) {
-        self.entries.retain(|(n, a)| keep(n, a));
+        let Some(entries) = &mut self.entries else { return };
+        let entries = Arc::make_mut(entries);
+        entries.retain(|(n, a)| keep(n, a));
+        if entries.is_empty() {
+            self.entries = None;
+        }
+    }
+}
+
+impl PartialEq for AttrDict {
+    fn eq(&self, other: &AttrDict) -> bool {
+        self.entries() == other.entries()
     }
 }
 

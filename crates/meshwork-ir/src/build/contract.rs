@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::attrs::pairs;
 use super::{BuildError, Builder};
 use crate::attr::{ConvDims, DotDims};
+use crate::module::DOT_DIMS;
 use crate::op::{ChloOp, ContractOp, LinalgOp};
 use crate::{Attr, AttrDict, ElementType, OpKind, OpSpec, ValueId, Values};
 
@@ -73,11 +74,7 @@ impl Builder<'_> {
 
     /// The product over paired dimensions: batch, then free dimensions of `lhs`, then of `rhs`.
     pub fn dot_general(&mut self, lhs: ValueId, rhs: ValueId, dims: DotDims) -> Result<ValueId, BuildError> {
-        self.product(lhs, rhs, Arc::new(dims))
-    }
-
-    fn product(&mut self, lhs: ValueId, rhs: ValueId, dims: Arc<DotDims>) -> Result<ValueId, BuildError> {
-        let dims = AttrDict::one("dot_dimension_numbers", Attr::Dot(dims));
+        let dims = AttrDict::one(DOT_DIMS, Attr::Dot(Arc::new(dims)));
         self.emit_value(ContractOp::DotGeneral, &[lhs, rhs], dims, &[])
     }
 
@@ -90,7 +87,7 @@ impl Builder<'_> {
         contract: [&[i64]; 2],
     ) -> Result<ValueId, BuildError> {
         let dims = self.module.context.dot(batch, contract);
-        self.product(lhs, rhs, dims)
+        self.emit_value(ContractOp::DotGeneral, &[lhs, rhs], dims, &[])
     }
 
     /// The convolution of `lhs` with the kernel `rhs`.
@@ -131,7 +128,7 @@ impl Builder<'_> {
         let spec = OpSpec::new(OpKind::Linalg(LinalgOp::Fft))
             .operands([x])
             .attr("fft_type", Attr::hlo_enum("fft_type", kind))
-            .attr("fft_length", self.list(lengths));
+            .attr("fft_length", Attr::I64Array(lengths.into()));
         self.value(spec)
     }
 

@@ -11,10 +11,9 @@ use crate::{Attr, OpKind, OpSpec, Type, ValueId, Values};
 impl Builder<'_> {
     /// The slice of these sizes at `starts`, one scalar per dimension.
     pub fn dynamic_slice(&mut self, x: ValueId, starts: &[ValueId], sizes: &[i64]) -> Result<ValueId, BuildError> {
-        let spec = OpSpec::new(OpKind::Movement(MovementOp::DynamicSlice))
-            .operands(std::iter::once(x).chain(starts.iter().copied()));
-        let sizes = self.list(sizes);
-        self.value(spec.attr("slice_sizes", sizes))
+        let operands: Values = std::iter::once(x).chain(starts.iter().copied()).collect();
+        let sizes = self.list("slice_sizes", sizes);
+        self.emit_value(MovementOp::DynamicSlice, &operands, sizes, &[])
     }
 
     /// `x` with `update` written at `starts`, one scalar per dimension.
@@ -39,7 +38,7 @@ impl Builder<'_> {
         let spec = OpSpec::new(OpKind::Movement(MovementOp::Gather))
             .operands([x, indices])
             .attr("dimension_numbers", Attr::Gather(Arc::new(dims)))
-            .attr("slice_sizes", self.list(sizes))
+            .attr("slice_sizes", Attr::I64Array(sizes.into()))
             .attr("indices_are_sorted", Attr::Bool(false));
         self.value(spec)
     }

@@ -137,6 +137,7 @@ impl<'m> Builder<'m> {
         BuildError { error, loc: self.loc.clone() }
     }
 
+    #[inline(always)]
     fn insert(&mut self, op: OpId) {
         match self.place {
             Place::End(block) => self.module.append(block, op),
@@ -170,23 +171,20 @@ impl<'m> Builder<'m> {
             Ok(types) => types,
             Err(wrong) => return Err(self.error(wrong)),
         };
-        let op = match types {
-            ResultTypes::One(result) => {
-                let ty = self.number(result);
-                self.add_op(kind, operands, &[ty], attrs)
-            }
-            ResultTypes::Several(results) => {
-                let types: TypeIds = results.into_iter().map(|result| self.number(result)).collect();
-                self.add_op(kind, operands, &types, attrs)
-            }
-        };
+        let mut numbers = TypeIds::new();
+        match types {
+            ResultTypes::One(result) => numbers.push(self.number(result)),
+            ResultTypes::Several(results) => numbers.extend(results.into_iter().map(|result| self.number(result))),
+        }
+        let op = self.add_op(kind, operands, &numbers, attrs);
         self.insert(op);
         Ok(op)
     }
 
     /// Creates an operation with the builder's location.
+    #[inline]
     fn add_op(&mut self, kind: OpKind, operands: &[ValueId], types: &[TypeId], attrs: AttrDict) -> OpId {
-        self.module.add_op(kind, operands, types, attrs, (self.loc.clone(), self.pos))
+        self.module.add_op(kind, operands, types, attrs, self.loc.clone(), self.pos)
     }
 
     /// The number of a type that a rule has found.
@@ -198,6 +196,7 @@ impl<'m> Builder<'m> {
     }
 
     /// Builds an operation without bodies that has one result. Its type, if it does not follow, is `wanted`.
+    #[inline]
     fn emit_value(
         &mut self,
         kind: impl Into<OpKind>,
@@ -216,6 +215,7 @@ impl<'m> Builder<'m> {
     }
 
     /// Builds an operation without attributes and bodies that has one result.
+    #[inline]
     pub fn apply(&mut self, kind: OpKind, operands: &[ValueId]) -> Result<ValueId, BuildError> {
         self.emit_value(kind, operands, AttrDict::new(), &[])
     }

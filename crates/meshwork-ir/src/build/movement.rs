@@ -17,9 +17,9 @@ impl Builder<'_> {
         self.module.context.tensor(dims, elem)
     }
 
-    /// A list of numbers as an attribute.
-    pub(super) fn list(&mut self, numbers: &[i64]) -> Attr {
-        Attr::I64Array(self.module.context.list(numbers))
+    /// The dictionary of one attribute, which is a list of numbers.
+    pub(super) fn list(&mut self, name: &'static str, numbers: &[i64]) -> AttrDict {
+        self.module.context.list(name, numbers)
     }
 
     /// `x` under other extents of the same product.
@@ -58,7 +58,7 @@ impl Builder<'_> {
     }
 
     fn broadcast(&mut self, x: ValueId, ty: TypeId, map: &[i64]) -> Result<ValueId, BuildError> {
-        let map = AttrDict::one("broadcast_dimensions", self.list(map));
+        let map = self.list("broadcast_dimensions", map);
         self.emit_value(MovementOp::BroadcastInDim, &[x], map, &[ty])
     }
 
@@ -72,9 +72,9 @@ impl Builder<'_> {
     pub fn slice(&mut self, x: ValueId, start: &[i64], limit: &[i64], stride: &[i64]) -> Result<ValueId, BuildError> {
         let spec = OpSpec::new(OpKind::Movement(MovementOp::Slice))
             .operands([x])
-            .attr("start_indices", self.list(start))
-            .attr("limit_indices", self.list(limit))
-            .attr("strides", self.list(stride));
+            .attr("start_indices", Attr::I64Array(start.into()))
+            .attr("limit_indices", Attr::I64Array(limit.into()))
+            .attr("strides", Attr::I64Array(stride.into()));
         self.value(spec)
     }
 
@@ -89,21 +89,21 @@ impl Builder<'_> {
     ) -> Result<ValueId, BuildError> {
         let spec = OpSpec::new(OpKind::Movement(MovementOp::Pad))
             .operands([x, value])
-            .attr("edge_padding_low", self.list(low))
-            .attr("edge_padding_high", self.list(high))
-            .attr("interior_padding", self.list(interior));
+            .attr("edge_padding_low", Attr::I64Array(low.into()))
+            .attr("edge_padding_high", Attr::I64Array(high.into()))
+            .attr("interior_padding", Attr::I64Array(interior.into()));
         self.value(spec)
     }
 
     /// `x` backwards along `dims`.
     pub fn reverse(&mut self, x: ValueId, dims: &[i64]) -> Result<ValueId, BuildError> {
-        let dims = AttrDict::one("dimensions", self.list(dims));
+        let dims = self.list("dimensions", dims);
         self.emit_value(MovementOp::Reverse, &[x], dims, &[])
     }
 
     /// Dimension `i` of the result is dimension `permutation[i]` of `x`.
     pub fn transpose(&mut self, x: ValueId, permutation: &[i64]) -> Result<ValueId, BuildError> {
-        let permutation = AttrDict::one("permutation", self.list(permutation));
+        let permutation = self.list("permutation", permutation);
         self.emit_value(MovementOp::Transpose, &[x], permutation, &[])
     }
 }

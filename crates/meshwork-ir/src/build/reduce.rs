@@ -3,7 +3,7 @@
 use super::attrs::pairs;
 use super::{BuildError, Builder, Place};
 use crate::op::BodyOp;
-use crate::{Attr, AttrDict, OpKind, OpSpec, ValueId, Values};
+use crate::{Attr, OpKind, OpSpec, ValueId, Values};
 
 /// A sliding window. Empty lists mean ones and zeros.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl Builder<'_> {
         combine: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<R, BuildError>,
     ) -> Result<Values, BuildError> {
         let args = self.scalars_of(inits.iter().chain(inputs));
-        let dims = AttrDict::one("dimensions", self.list(dims));
+        let dims = self.list("dimensions", dims);
         let op = self.open_op(BodyOp::Reduce, &[inputs, inits].concat(), dims);
         self.op_with_bodies(op, |bodies| bodies.add(&args, combine))
     }
@@ -62,7 +62,7 @@ impl Builder<'_> {
     /// `x` reduced over `dims` by the operation `kind` of two scalars, starting from `init`.
     pub fn reduce_by(&mut self, kind: OpKind, x: ValueId, init: ValueId, dims: &[i64]) -> Result<ValueId, BuildError> {
         let (sum, element) = (self.scalar_of(init), self.scalar_of(x));
-        let dims = AttrDict::one("dimensions", self.list(dims));
+        let dims = self.list("dimensions", dims);
         let op = self.open_op(BodyOp::Reduce, &[x, init], dims);
         let block = self.add_body(&op, &[sum, element]);
         let args = [0, 1].map(|i| self.module.block(block).args[i]);

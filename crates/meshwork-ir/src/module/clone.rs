@@ -13,7 +13,7 @@ impl Module {
         let old = self.op(op).clone();
         let operands: Values = old.operands.iter().map(|v| *map.get(v).unwrap_or(v)).collect();
         let types: TypeIds = old.results.iter().map(|&v| self.type_id(v)).collect();
-        let copy = self.add_op(old.kind, &operands, &types, old.attrs, (old.loc, old.pos));
+        let copy = self.add_op(old.kind, &operands, &types, old.attrs, old.loc, old.pos);
         self.ops[copy.index()].name = old.name;
         for (i, &result) in old.results.iter().enumerate() {
             map.insert(result, self.op(copy).results[i]);

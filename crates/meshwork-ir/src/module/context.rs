@@ -1,7 +1,8 @@
-//! What a module has many times and stores once: types, lists of dimensions, dimension numbers of products.
+//! What a module has many times and stores once: types, and the dictionaries of operations whose one attribute is a list
+//! of numbers or the dimension numbers of a product.
 //!
 //! A value names its type by [`TypeId`]: equal types are equal numbers, and what is known of a type is kept under its
-//! number. Lists and dimension numbers are shared; nothing depends on that for correctness.
+//! number. Nothing depends on dictionaries being shared for correctness.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -9,9 +10,9 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::{Module, ValueId};
-use crate::attr::DotDims;
+use crate::attr::{AttrDict, DotDims};
 use crate::hash::{FixedState, Table, hash_numbers};
-use crate::{ElementType, TensorType, Type};
+use crate::{Attr, ElementType, TensorType, Type};
 
 /// Names a type of a module: equal types of one module have one number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -25,19 +26,22 @@ impl TypeId {
     }
 }
 
+/// The attribute that holds the dimension numbers of a product.
+pub(crate) const DOT_DIMS: &str = "dot_dimension_numbers";
+
 /// Names of a few types.
 pub(crate) type TypeIds = SmallVec<[TypeId; 4]>;
 
-/// The types, lists and dimension numbers of a module, each once.
+/// The types and such dictionaries of a module, each once.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Context {
     types: Vec<Type>,
     type_table: Table,
     /// Whether there is a tensor type that does not [fit](TensorType::fits).
     oversized: bool,
-    lists: Vec<Arc<[i64]>>,
+    lists: Vec<(&'static str, Arc<[i64]>, AttrDict)>,
     list_table: Table,
-    dots: Vec<Arc<DotDims>>,
+    dots: Vec<(Arc<DotDims>, AttrDict)>,
     dot_table: Table,
 }
 
@@ -51,6 +55,11 @@ fn hash_type(ty: &Type) -> u64 {
 /// Encodings are rare, so they are left out.
 fn hash_tensor(dims: &[i64], elem: ElementType) -> u64 {
     hash_numbers(elem as u64, dims)
+}
+
+/// The length tells most names apart.
+fn hash_list(name: &str, numbers: &[i64]) -> u64 {
+    hash_numbers(name.len() as u64, numbers)
 }
 
 fn hash_dot(lists: [&[i64]; 4]) -> u64 {
@@ -115,31 +124,34 @@ impl Context {
         TypeId(self.types.len() as u32 - 1)
     }
 
-    /// These numbers as the list that an attribute holds.
-    pub(crate) fn list(&mut self, numbers: &[i64]) -> Arc<[i64]> {
-        match self.list_table.find(hash_numbers(0, numbers), |at| same(&self.lists[at], numbers)) {
-            Some(at) => self.lists[at].clone(),
+    /// The dictionary of one attribute, which is a list of numbers. Names are compared by address.
+    pub(crate) fn list(&mut self, name: &'static str, numbers: &[i64]) -> AttrDict {
+        let is = |at: usize| std::ptr::eq(self.lists[at].0, name) && same(&self.lists[at].1, numbers);
+        match self.list_table.find(hash_list(name, numbers), is) {
+            Some(at) => self.lists[at].2.clone(),
             None => {
                 let list: Arc<[i64]> = numbers.into();
-                self.lists.push(list.clone());
-                self.list_table.add_last(&self.lists, |list| hash_numbers(0, list));
-                list
+                let dict = AttrDict::one(name, Attr::I64Array(list.clone()));
+                self.lists.push((name, list, dict.clone()));
+                self.list_table.add_last(&self.lists, |(name, list, _)| hash_list(name, list));
+                dict
             }
         }
     }
 
-    /// The dimension numbers of a product: batch and contracted dimensions of both sides.
-    pub(crate) fn dot(&mut self, batch: [&[i64]; 2], contract: [&[i64]; 2]) -> Arc<DotDims> {
+    /// The dictionary of a product: batch and contracted dimensions of both sides.
+    pub(crate) fn dot(&mut self, batch: [&[i64]; 2], contract: [&[i64]; 2]) -> AttrDict {
         let lists = [batch[0], batch[1], contract[0], contract[1]];
         let is = |dims: &DotDims| dot_lists(dims).iter().zip(lists).all(|(a, b)| same(a, b));
-        match self.dot_table.find(hash_dot(lists), |at| is(&self.dots[at])) {
-            Some(at) => self.dots[at].clone(),
+        match self.dot_table.find(hash_dot(lists), |at| is(&self.dots[at].0)) {
+            Some(at) => self.dots[at].1.clone(),
             None => {
                 let [lhs_batch, rhs_batch, lhs_contract, rhs_contract] = lists.map(<[i64]>::to_vec);
                 let dims = Arc::new(DotDims { lhs_batch, rhs_batch, lhs_contract, rhs_contract });
-                self.dots.push(dims.clone());
-                self.dot_table.add_last(&self.dots, |dims| hash_dot(dot_lists(dims)));
-                dims
+                let dict = AttrDict::one(DOT_DIMS, Attr::Dot(dims.clone()));
+                self.dots.push((dims, dict.clone()));
+                self.dot_table.add_last(&self.dots, |(dims, _)| hash_dot(dot_lists(dims)));
+                dict
             }
         }
     }
@@ -203,8 +215,18 @@ mod tests {
     fn dimension_numbers_are_told_apart_by_list() {
         let mut context = Context::default();
         let a = context.dot([&[], &[]], [&[1], &[0]]);
-        assert!(Arc::ptr_eq(&a, &context.dot([&[], &[]], [&[1], &[0]])));
+        assert_eq!(a, context.dot([&[], &[]], [&[1], &[0]]));
         assert_ne!(a, context.dot([&[1], &[0]], [&[], &[]]));
-        assert_eq!(a.lhs_contract, [1]);
+        assert!(matches!(a.get(DOT_DIMS), Some(Attr::Dot(dims)) if dims.lhs_contract == [1]));
+    }
+
+    #[test]
+    fn lists_are_told_apart_by_name_and_numbers() {
+        let mut context = Context::default();
+        let a = context.list("permutation", &[1, 0]);
+        assert_eq!(a, context.list("permutation", &[1, 0]));
+        assert_ne!(a, context.list("permutation", &[0, 1]));
+        assert_ne!(a, context.list("noitatumrep", &[1, 0]));
+        assert_eq!(a.get("permutation"), Some(&Attr::i64s([1, 0])));
     }
 }

@@ -12,7 +12,7 @@ impl Module {
     /// [`insert_before`](Module::insert_before).
     pub fn create(&mut self, spec: OpSpec) -> OpId {
         let types: TypeIds = spec.result_types.into_iter().map(|ty| self.context.intern(ty)).collect();
-        let op = self.add_op(spec.kind, &spec.operands, &types, spec.attrs, (spec.loc, spec.pos));
+        let op = self.add_op(spec.kind, &spec.operands, &types, spec.attrs, spec.loc, spec.pos);
         if spec.kind == OpKind::Unregistered {
             self.ops[op.index()].name = Some(Box::new(spec.name));
         }
@@ -20,26 +20,29 @@ impl Module {
     }
 
     /// Creates a detached operation of a registered kind.
+    #[inline(always)]
     pub(crate) fn add_op(
         &mut self,
         kind: OpKind,
         operands: &[ValueId],
         types: &[TypeId],
         attrs: AttrDict,
-        (loc, pos): (Loc, TextPos),
+        loc: Loc,
+        pos: TextPos,
     ) -> OpId {
         let id = OpId::at(self.ops.len());
+        let (mut own, mut results) = (Values::new(), Values::new());
         for (i, &v) in operands.iter().enumerate() {
             self.values[v.index()].uses.push(Use { op: id, operand: i as u32 });
+            own.push(v);
         }
-        let mut results = Values::new();
         for (i, &ty) in types.iter().enumerate() {
             results.push(self.new_value(ty, Def::Result(id, i as u32)));
         }
         self.ops.push(Op {
             kind,
             name: None,
-            operands: Values::from_slice(operands),
+            operands: own,
             results,
             attrs,
             regions: SmallVec::new(),
@@ -198,6 +201,7 @@ impl Module {
     }
 
     /// Inserts a detached `op` at the end of `block`.
+    #[inline]
     pub fn append(&mut self, block: BlockId, op: OpId) {
         debug_assert!(self.op(op).parent.is_none(), "op is already in a block");
         let last = self.block(block).last;
@@ -226,6 +230,7 @@ impl Module {
         self.op(anchor).parent.expect("the anchor of an insertion is in a block")
     }
 
+    #[inline]
     fn link(&mut self, block: BlockId, prev: Option<OpId>, op: OpId, next: Option<OpId>) {
         match prev {
             Some(p) => self.ops[p.index()].next = Some(op),

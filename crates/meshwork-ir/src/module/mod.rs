@@ -30,6 +30,7 @@ pub use place::OpPlace;
 pub use walk::Walk;
 
 use self::context::Context;
+pub(crate) use self::context::DOT_DIMS;
 pub use self::context::TypeId;
 pub(crate) use self::context::TypeIds;
 use crate::attr::AttrDict;
