@@ -9,7 +9,7 @@ use crate::{AttrDict, BlockId, OpId, OpKind, OpSpec, Type, ValueId, Values};
 /// An operation whose bodies are being built. It is inserted when it is [closed](Builder::close).
 #[derive(Debug)]
 #[must_use = "an open operation is not part of the program until it is closed"]
-pub struct OpenOp(OpId);
+pub struct OpenOp(pub(super) OpId);
 
 impl Builder<'_> {
     /// Starts an operation with bodies. Result types given in `spec` are checked when it is closed; others are inferred.

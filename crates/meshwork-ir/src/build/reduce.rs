@@ -1,9 +1,11 @@
 //! Operations whose body combines elements.
 
 use super::attrs::pairs;
-use super::{BuildError, Builder, Place};
+use super::{BuildError, Builder, OpenOp, Place};
+use crate::infer::infer_results;
+use crate::module::TypeId;
 use crate::op::BodyOp;
-use crate::{Attr, OpKind, OpSpec, ValueId, Values};
+use crate::{Attr, OpId, OpKind, OpSpec, ValueId, Values};
 
 /// A sliding window. Empty lists mean ones and zeros.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,22 +63,39 @@ impl Builder<'_> {
 
     /// `x` reduced over `dims` by the operation `kind` of two scalars, starting from `init`.
     pub fn reduce_by(&mut self, kind: OpKind, x: ValueId, init: ValueId, dims: &[i64]) -> Result<ValueId, BuildError> {
-        let (sum, element) = (self.scalar_of(init), self.scalar_of(x));
+        let scalar = self.scalar_of(x);
+        if self.scalar_of(init) != scalar {
+            return Ok(self.reduce(&[x], &[init], dims, |b, args| Ok([b.apply(kind, args)?]))?[0]);
+        }
         let dims = self.list("dimensions", dims);
-        let op = self.open_op(BodyOp::Reduce, &[x, init], dims);
-        let block = self.add_body(&op, &[sum, element]);
+        let op = self.emit(BodyOp::Reduce.into(), &[x, init], dims, &[])?;
+        match self.combining_body(op, kind, scalar) {
+            Ok(()) => Ok(self.module.result(op)),
+            Err(error) => {
+                self.module.erase(op);
+                Err(error)
+            }
+        }
+    }
+
+    /// Gives `op` the body that applies `kind` to two scalars of this type and returns the result.
+    fn combining_body(&mut self, op: OpId, kind: OpKind, scalar: TypeId) -> Result<(), BuildError> {
+        let open = OpenOp(op);
+        let block = self.add_body(&open, &[scalar, scalar]);
         let args = [0, 1].map(|i| self.module.block(block).args[i]);
         let outer = std::mem::replace(&mut self.place, Place::End(block));
         let combined = self.apply(kind, &args);
         self.place = outer;
-        match combined {
-            Ok(combined) => self.end_body(&op, block, [combined]),
-            Err(error) => {
-                self.discard(op);
-                return Err(error);
-            }
+        let combined = combined?;
+        self.end_body(&open, block, [combined]);
+        // If that is of the same type, the type rule has nothing to add to what it said without the body.
+        if self.module.type_id(combined) == scalar {
+            return Ok(());
         }
-        Ok(self.close(op)?[0])
+        match infer_results(self.module, op) {
+            Ok(_) => Ok(()),
+            Err(wrong) => Err(self.error(wrong)),
+        }
     }
 
     /// `inputs` reduced over each position of a window; `combine` takes accumulators, then elements.

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::attr::{ConvDims, DotDims, GatherDims, ScatterDims};
+use crate::op::BinaryOp;
 use crate::verify::verify;
 use crate::{ElementType, Literal};
 
@@ -34,6 +35,32 @@ fn a_failed_body_leaves_no_uses() {
     let e = f.reduce(&[x], &[zero], &[0], |b, args| Ok([b.and(args[0], args[1])?]));
     assert!(e.is_err());
     assert!(f.module().value(x).uses().is_empty());
+    f.finish([x]).expect("returns x");
+    assert_eq!(verify(&module), []);
+}
+
+#[test]
+fn a_reduction_that_does_not_combine_leaves_no_uses() {
+    let mut module = Module::new();
+    let scalar = |elem| Type::tensor([], elem);
+    let args = [Type::tensor([2], F32), scalar(F32), scalar(ElementType::F64)];
+    let mut f = FuncBuilder::new(&mut module, "main", args);
+    let (x, zero, wide) = (f.arg(0), f.arg(1), f.arg(2));
+    let mut error = |kind, init, dims: &[i64]| {
+        let e = f.reduce_by(OpKind::Binary(kind), x, init, dims).expect_err("it does not combine");
+        assert!(f.module().value(x).uses().is_empty());
+        e.to_string()
+    };
+    assert_eq!(
+        error(BinaryOp::Add, zero, &[1]),
+        "'stablehlo.reduce' op attribute 'dimensions' lists 1, which is not a dimension of a tensor of rank 1"
+    );
+    assert!(error(BinaryOp::And, zero, &[0]).starts_with("'stablehlo.and' op operand 0 (lhs) must be"));
+    assert!(error(BinaryOp::Add, wide, &[0]).starts_with("'stablehlo.add' op operand 1 (rhs) must be"));
+    assert_eq!(
+        error(BinaryOp::Complex, zero, &[0]),
+        "'stablehlo.reduce' op body returns tensor<complex<f32>> as value 0, but its argument 0 is tensor<f32>"
+    );
     f.finish([x]).expect("returns x");
     assert_eq!(verify(&module), []);
 }

@@ -409,7 +409,12 @@ impl<'a> OpTypes<'a> {
 
     /// What body `index` returns.
     pub(super) fn returns(&self, index: usize, name: &'static str) -> Result<TypesOf<'a>, Wrong> {
-        self.args(index, name)?;
-        self.returned(index).ok_or_else(|| self.bad_body(name, "does not end with stablehlo.return"))
+        match self.returned(index) {
+            Some(returned) => Ok(returned),
+            None => {
+                self.args(index, name)?;
+                Err(self.bad_body(name, "does not end with stablehlo.return"))
+            }
+        }
     }
 }

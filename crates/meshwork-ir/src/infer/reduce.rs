@@ -24,18 +24,18 @@ fn same_but_precision(a: ElementType, b: ElementType) -> bool {
     a == b || a.is_float() && b.is_float()
 }
 
-/// Checks that body `index` combines `inputs` into accumulators that start as `inits`.
+/// Checks that body `index` combines `inputs` into accumulators that start as `inits`, and returns what it returns.
 ///
 /// It takes the accumulators, then the elements, and returns the accumulators. Elements are scalars, or have
 /// extents that appear in order in `allowed`.
-pub(super) fn reducer(
-    t: &OpTypes,
+pub(super) fn reducer<'a>(
+    t: &OpTypes<'a>,
     index: usize,
     name: &'static str,
     inputs: &[&TensorType],
     inits: &[&TensorType],
     allowed: &[i64],
-) -> Result<(), Wrong> {
+) -> Result<TypesOf<'a>, Wrong> {
     let n = inputs.len();
     let args = t.args(index, name)?;
     let returns = t.returns(index, name)?;
@@ -48,7 +48,10 @@ pub(super) fn reducer(
     if returns.len() != n {
         return Err(t.bad_body(name, format!("returns {} value(s), but must return {n}, one per input", returns.len())));
     }
-    (0..n).try_for_each(|i| combined(t, name, (args, returns), i, inputs[i], inits[i], allowed))
+    for i in 0..n {
+        combined(t, name, (args, returns), i, inputs[i], inits[i], allowed)?;
+    }
+    Ok(returns)
 }
 
 /// Checks that a body combines input number `i`.
@@ -111,7 +114,7 @@ pub(super) fn inputs_and_inits<'a>(t: &OpTypes<'a>) -> Result<(Tensors<'a>, Tens
         inputs.push(t.tensor(i, "inputs")?);
         inits.push(t.tensor(n + i, "init_values")?);
     }
-    for (i, x) in inputs.iter().enumerate() {
+    for (i, x) in inputs.iter().enumerate().skip(1) {
         if !shapes_agree(&inputs[0].dims, &x.dims) {
             let expected = format_smolstr!("of the shape of input 0, {}", list(&inputs[0].dims));
             return Err(t.bad_operand(i, "inputs", expected));
@@ -131,19 +134,24 @@ pub(super) fn reduce(t: &OpTypes) -> Inferred {
             shape.push(size);
         }
     }
-    if t.regions.is_empty() {
-        for (i, init) in inits.iter().enumerate() {
-            if init.rank() != 0 || !promotable(init.elem, inputs[i].elem) {
-                let expected = format_smolstr!("a scalar to reduce {} with", inputs[i]);
+    let returns = if t.regions.is_empty() {
+        for (i, (x, init)) in inputs.iter().zip(&inits).enumerate() {
+            if init.rank() != 0 || !promotable(init.elem, x.elem) {
+                let expected = format_smolstr!("a scalar to reduce {x} with");
                 return Err(t.bad_operand(inputs.len() + i, "init_values", expected));
             }
         }
+        None
     } else {
-        reducer(t, 0, "body", &inputs, &inits, &shape)?;
-    }
-    match inputs[..] {
-        [x] => Ok(t.result(&shape, accumulator(t, 0, 0, x)).into()),
-        _ => Ok(inputs.iter().enumerate().map(|(i, x)| t.result(&shape, accumulator(t, 0, i, x))).collect()),
+        Some(reducer(t, 0, "body", &inputs, &inits, &shape)?)
+    };
+    let result = |(i, x): (usize, &&TensorType)| {
+        let elem = returns.and_then(|returns| returns[i].elem());
+        t.result(&shape, elem.unwrap_or(x.elem))
+    };
+    match inputs.len() {
+        1 => Ok(result((0, &inputs[0])).into()),
+        _ => Ok(inputs.iter().enumerate().map(result).collect()),
     }
 }
 
