@@ -39,7 +39,7 @@ fn compare(args: &[String]) -> Result<(), Box<dyn Error>> {
     let file = args.first().filter(|a| !a.starts_with("--")).ok_or(USAGE)?;
     let machine: Machine = match option("--machine") {
         Some(path) => std::fs::read_to_string(path)?.parse()?,
-        None => Machine::default(),
+        None => CpuEngine::shared().machine().unwrap_or_default(),
     };
     let seconds: f64 = option("--search").map_or(Ok(20.0), |s| s.parse())?;
     let rounds: usize = option("--rounds").map_or(Ok(21), |s| s.parse())?;

@@ -9,7 +9,7 @@ use crate::fail::Failure;
 /// The machine to split a program for.
 #[derive(clap::Args)]
 pub struct MachineArgs {
-    /// A machine by name (a100, h100, h200, tpu-v4, tpu-v5e, tpu-v5p), or a file as `meshwork calibrate` writes
+    /// A machine by name (a100, cpu, h100, h200, tpu-v4, tpu-v5e, tpu-v5p), or a file as `meshwork calibrate` writes
     #[arg(long, value_name = "NAME|FILE", conflicts_with = "links")]
     machine: Option<String>,
     /// Latency in microseconds and 10⁹ bytes per second of the links, of all axes or of one [default: 1,50]
@@ -43,6 +43,13 @@ impl MachineArgs {
             machine.device = device.clone();
         }
         Ok(machine)
+    }
+
+    /// Refuses a link of an axis that `mesh` does not have: it would change nothing.
+    pub fn check_axes(&self, mesh: &Mesh) -> Result<(), Failure> {
+        let unknown =
+            self.link.iter().filter_map(|(axis, _)| axis.as_deref()).find(|axis| mesh.axis_index(axis).is_none());
+        unknown.map_or(Ok(()), |axis| Err(Failure::error(format!("--link {axis}: {mesh} has no axis {axis}"))))
     }
 
     /// The machine without what is given one by one.

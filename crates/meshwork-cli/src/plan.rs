@@ -90,6 +90,7 @@ pub fn main(args: &Args) -> Result<(), Failure> {
     let machine = args.machine.machine()?;
     let mut planner = Planner::new(&module, &machine).top(args.top);
     if let Some(mesh) = &args.mesh {
+        args.machine.check_axes(mesh)?;
         planner = planner.mesh(mesh.clone());
     }
     if let Some(devices) = args.devices {

@@ -49,6 +49,9 @@ pub struct Args {
 pub fn main(args: &Args) -> Result<(), Failure> {
     let (_, module) = args.program.read()?;
     let machine = args.machine.machine()?;
+    if let Some(mesh) = args.mesh.clone().or_else(|| mesh_of(&module).map(|(_, mesh)| mesh)) {
+        args.machine.check_axes(&mesh)?;
+    }
     let changed = Case { machine, mesh: args.mesh.clone(), batch: args.batch };
     if let Some((axis, from, to)) = &args.sweep {
         return sweep(args, &module, &changed, axis, *from, *to);

@@ -7,7 +7,7 @@ use meshwork_eval::MAX_DEVICES;
 use meshwork_ir::hash::HashMap;
 use meshwork_ir::{DeviceGrid, Module};
 use meshwork_mesh::{Mesh, slice_of};
-use meshwork_partition::{Border, Compiled};
+use meshwork_partition::{Border, Compiled, Machine};
 use meshwork_runtime::array::local_devices;
 use meshwork_runtime::border::{Inputs, Outputs};
 use meshwork_runtime::transport::world;
@@ -94,6 +94,13 @@ impl CpuEngine {
 impl Engine for CpuEngine {
     fn name(&self) -> &str {
         "cpu"
+    }
+
+    /// A computer with as many threads as the engine has.
+    fn machine(&self) -> Option<Machine> {
+        let mut machine = Machine::named("cpu")?;
+        machine.host.as_mut()?.threads = self.threads() as f64;
+        Some(machine)
     }
 
     fn load(&self, program: &Compiled) -> Result<Arc<dyn Executable>, LoadError> {

@@ -141,12 +141,27 @@ impl fmt::Display for Constraint {
             Constraint::Forbid { pattern, what: Forbidden::Dim(dim) } => write!(f, "forbid {pattern} {dim}"),
             Constraint::Tie { first, second } => write!(f, "tie {first} {second}"),
             Constraint::Memory(bytes) => write!(f, "memory {}", human_bytes(*bytes as f64)),
-            Constraint::Contract(contract) => write!(f, "contract {contract:?}"),
+            Constraint::Contract(contract) => write!(f, "contract ({})", contract_text(contract)),
             Constraint::KeepLock { except: None, .. } => write!(f, "keep the lock file"),
             Constraint::KeepLock { except: Some(pattern), .. } => write!(f, "keep the lock file except {pattern}"),
             Constraint::EvenOnly => write!(f, "even splits only"),
         }
     }
+}
+
+/// What a contract asks for, in words.
+fn contract_text(contract: &Contract) -> String {
+    use meshwork_partition::plan::human_bytes;
+    let mut parts = vec![];
+    parts.extend(contract.region.as_ref().map(|region| format!("in {region}")));
+    parts.extend(contract.allowed.as_ref().map(|kinds| match kinds.as_slice() {
+        [] => "no collectives".into(),
+        kinds => format!("only {}", kinds.join(", ")),
+    }));
+    parts.extend(contract.max_bytes.map(|bytes| format!("at most {} sent", human_bytes(bytes))));
+    parts.extend(contract.max_collective.map(|bytes| format!("at most {} in a collective", human_bytes(bytes as f64))));
+    parts.extend(contract.nothing_implicit.then(|| "nothing implicit".to_string()));
+    parts.join("; ")
 }
 
 /// Bytes from text: `80GiB`, `1.5 GB`, `4096`.

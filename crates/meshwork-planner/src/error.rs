@@ -9,7 +9,7 @@ pub enum PlannerError {
     #[error("the program has no entry function; call one of its functions main")]
     NoEntry,
     /// Neither a mesh nor a number of devices is given, and the program has no mesh.
-    #[error("the program has no mesh; give one (data=2,model=4) or a number of devices")]
+    #[error("the program has no mesh; give one, as data=2,model=4; a search also takes a number of devices")]
     NoMesh,
     /// The program is annotated for another mesh.
     #[error(
@@ -21,8 +21,8 @@ pub enum PlannerError {
         /// The one that is asked for.
         wanted: String,
     },
-    /// The time was over before anything was compiled.
-    #[error("no plan was made in the time given; give more")]
+    /// Time or evaluations were used up before anything was compiled.
+    #[error("no plan was made within the limit; give more time or more evaluations")]
     NoTime,
     /// A number of devices that makes no mesh.
     #[error("{devices} devices make no mesh; give at least 1")]
@@ -91,9 +91,13 @@ fn infeasible(missing: &i64, least: &i64, conflict: &[String]) -> String {
             human_bytes(*missing as f64)
         );
     }
-    if !conflict.is_empty() {
-        text += &format!("\n  these cannot hold together: {}", conflict.join("; "));
-        text += "\n  without any one of them there is a plan";
+    match conflict {
+        [] => {}
+        [one] => text += &format!("\n  without this there is one: {one}"),
+        several => {
+            text += &format!("\n  these cannot hold together: {}", several.join("; "));
+            text += "\n  without any one of them there is a plan";
+        }
     }
     text
 }

@@ -5,15 +5,18 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use meshwork_ir::Module;
-use meshwork_partition::{Contract, Machine};
+use meshwork_mesh::{DimSharding, MeshAxis};
+use meshwork_partition::{Contract, Machine, Plan};
 
 use crate::cut::Cut;
-use crate::judge::{Timed, Verdict, timed_plan_of};
+use crate::judge::{Verdict, timed_plan_of};
+use crate::site::Members;
 use crate::space::{Assignment, Choice, Results, Space, View, annotate};
 
 /// Nested programs recurse; only touched pages take memory.
 const STACK_BYTES: usize = 1 << 30;
+/// What takes longer than the best by more than this share on a few blocks is not judged on more of them.
+const SLOW: f64 = 0.2;
 /// What a plan has to keep to.
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
@@ -99,6 +102,12 @@ pub struct Evaluator<'a> {
     /// Seconds that evaluations took together.
     spent: f64,
     seen: HashMap<Assignment, Option<Judged>>,
+    /// Seconds on the fewest blocks above which nothing is estimated.
+    slow: f64,
+    /// The least score, and the seconds that it took on the fewest blocks.
+    least: (f64, f64),
+    /// What the plan of an assignment does with the arguments of each site along each axis, where it does the same with all.
+    found: HashMap<Assignment, Vec<Option<Choice>>>,
 }
 
 impl<'a> Evaluator<'a> {
@@ -119,6 +128,9 @@ impl<'a> Evaluator<'a> {
             began: Instant::now(),
             spent: 0.0,
             seen: HashMap::new(),
+            slow: f64::INFINITY,
+            least: (f64::INFINITY, f64::INFINITY),
+            found: HashMap::new(),
         }
     }
 
@@ -160,13 +172,28 @@ impl<'a> Evaluator<'a> {
             let Some((outcome, from, until)) = done else { continue };
             self.evaluations += 1;
             self.spent += until - from;
-            let outcome = outcome.map_err(|e| self.first_error.get_or_insert(e).clone()).ok();
-            notes.extend(outcome.map(|judged| (until, judged)));
-            self.seen.insert((*a).clone(), outcome);
+            let outcome = outcome.map_err(|e| self.first_error.get_or_insert(e).clone()).ok().flatten();
+            let judged = outcome.as_ref().map(|outcome| outcome.judged);
+            notes.extend(judged.map(|judged| (until, judged)));
+            self.seen.insert((*a).clone(), judged);
+            if let Some(Outcome { judged, first, found }) = outcome {
+                self.found.insert((*a).clone(), found);
+                let score = judged.score(self.limits);
+                if score < self.least.0 {
+                    self.least = (score, first);
+                }
+            }
         }
         notes.sort_by(|a, b| a.0.total_cmp(&b.0));
         notes.into_iter().for_each(|(after, judged)| self.note(after, judged));
         assignments.iter().map(|a| self.seen.get(a).copied().flatten()).collect()
+    }
+
+    /// From now on, gives no estimates of what is much slower than the best so far. Where memory is short that may be what fits.
+    pub fn drop_slow(&mut self) {
+        if self.limits.memory.is_none() {
+            self.slow = self.least.1 * (1.0 + SLOW);
+        }
     }
 
     /// The best `count` assignments that were judged.
@@ -185,26 +212,62 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    fn judge(&self, assignment: &[Choice]) -> Result<Judged, String> {
-        let of = |view: &View| {
-            let module = annotate(view, self.space, assignment, Results::Annotated);
-            self.run(&module)
-        };
-        match self.form {
-            Form::Whole(view) => of(view).map(|(run, broken)| Judged { verdict: run.verdict, broken }),
-            Form::Cut(cut) => {
-                let ((few, _), (more, broken)) = (of(&cut.few)?, of(&cut.more)?);
-                Ok(Judged { verdict: cut.estimate(&few, &more), broken })
-            }
-        }
+    /// Whether all that `moved` says and `from` does not is what the plan of `from` does by itself.
+    pub fn is_found(&self, from: &Assignment, moved: &Assignment) -> bool {
+        let Some(found) = self.found.get(from) else { return false };
+        (0..from.len()).all(|i| from[i] == moved[i] || found[i] == Some(moved[i]))
     }
 
-    /// Compiles and judges a program, and says how many contracts it breaks.
-    fn run(&self, module: &Module) -> Result<(Timed, usize), String> {
-        let (run, plan) = timed_plan_of(module, self.machine).map_err(|e| e.to_string())?;
-        let broken = self.limits.contracts.iter().filter(|contract| plan.check(contract).is_err()).count();
-        Ok((run, broken))
+    fn judge(&self, assignment: &[Choice]) -> Result<Option<Outcome>, String> {
+        let of = |view: &View| {
+            let module = annotate(view, self.space, assignment, Results::Annotated);
+            let (run, plan) = timed_plan_of(&module, self.machine).map_err(|e| e.to_string())?;
+            let broken = self.limits.contracts.iter().filter(|contract| plan.check(contract).is_err()).count();
+            Ok::<_, String>((run, broken, found(self.space, view, &plan)))
+        };
+        let (first, rest) = match self.form {
+            Form::Whole(view) => (of(view)?, None),
+            Form::Cut(cut) => (of(&cut.few)?, Some(cut)),
+        };
+        let (few, mut broken, found) = first;
+        let first = few.verdict.seconds;
+        let verdict = match rest {
+            None => few.verdict,
+            Some(_) if first > self.slow => return Ok(None),
+            Some(cut) => {
+                let (more, more_broken, _) = of(&cut.more)?;
+                broken = more_broken;
+                cut.estimate(&few, &more)
+            }
+        };
+        Ok(Some(Outcome { judged: Judged { verdict, broken }, first, found }))
     }
+}
+
+/// What came out for an assignment.
+struct Outcome {
+    judged: Judged,
+    /// Seconds on the fewest blocks, or of the whole program.
+    first: f64,
+    /// What its plan does with the arguments of each site along each axis, where it does the same with all.
+    found: Vec<Option<Choice>>,
+}
+
+/// What `plan` does with the arguments of each site along each axis; `None` where it is not the same for all, and for products.
+fn found(space: &Space, view: &View, plan: &Plan) -> Vec<Option<Choice>> {
+    let axes = space.mesh.axes();
+    let sites = view.members.iter().flat_map(|members| axes.iter().map(move |axis| (members, axis)));
+    let choice = |i: usize, name: &str| {
+        let dims = &plan.arguments.get(i)?.sharding.dims;
+        let on = |d: &DimSharding| d.axes.iter().any(|a| *a.name == *name);
+        Some(dims.iter().position(on).map_or(Choice::Whole, |d| Choice::Dim(d as u8)))
+    };
+    let common = |(members, axis): (&Members, &MeshAxis)| {
+        let mut choices = members.arguments.iter().map(|&i| choice(i, &axis.name));
+        let first = choices.next()??;
+        choices.all(|other| other == Some(first)).then_some(first)
+    };
+    sites.map(common).collect()
 }
 
 fn threads() -> usize {

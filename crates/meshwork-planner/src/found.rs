@@ -125,7 +125,7 @@ impl fmt::Display for PlacedArray {
 }
 
 /// The dimensions of a sharding, without its mesh.
-fn dims(sharding: &Sharding) -> String {
+pub(crate) fn dims(sharding: &Sharding) -> String {
     let text = sharding.to_string();
     text.split_once(", ").map_or(text.as_str(), |(_, rest)| rest.trim_end_matches('>')).to_string()
 }
@@ -212,6 +212,28 @@ impl Candidate {
     /// The mesh.
     pub fn mesh(&self) -> &Mesh {
         &self.problem.space.mesh
+    }
+
+    /// The axes, with their sizes, that no decision about an array could split it over.
+    pub(crate) fn useless_axes(&self) -> Vec<String> {
+        let space = &self.problem.space;
+        let splits = |a: usize, s: usize| {
+            let given = space.fixed[s].as_ref();
+            given.is_some_and(|fixed| fixed.dim_axes().any(|axis| axis.name == space.mesh.axes()[a].name))
+                || space.domains[s][a].iter().any(|choice| matches!(choice, Choice::Dim(_)))
+        };
+        let useless = |a: &usize| space.size(*a) > 1 && !(0..space.sites.len()).any(|s| splits(*a, s));
+        let axes = (0..space.axes()).filter(useless);
+        axes.map(|a| format!("{}={}", space.mesh.axes()[a].name, space.size(a))).collect()
+    }
+
+    /// Why there are such axes.
+    pub(crate) fn useless_reason(&self) -> &'static str {
+        match (self.problem.space.sites.is_empty(), self.problem.space.even_only) {
+            (true, _) => "splits nothing: the program has no arrays to place",
+            (_, true) => "splits nothing: it divides no dimension that may be split",
+            (_, false) => "splits nothing: no dimension that may be split is as long",
+        }
     }
 
     /// Why each group of arrays is annotated as it is.

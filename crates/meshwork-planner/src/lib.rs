@@ -15,6 +15,7 @@ mod found;
 mod judge;
 mod meshes;
 mod model;
+mod moves;
 pub mod network;
 mod planner;
 mod problem;

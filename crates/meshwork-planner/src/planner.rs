@@ -26,7 +26,7 @@ const SECONDS: f64 = 60.0;
 /// Meshes that are searched in full when the mesh is chosen.
 const MESHES: usize = 3;
 /// The parts of the time after which a search on a few blocks of the program hands over what it found, and ends.
-const ON_CUT: [f64; 3] = [0.07, 0.12, 0.3];
+const ON_CUT: [f64; 3] = [0.05, 0.1, 0.3];
 /// What it found is judged on the whole program: this many assignments each time.
 const FROM_CUT: [usize; 3] = [4, 4, 8];
 
@@ -198,7 +198,12 @@ impl<'a> Planner<'a> {
         };
         let deadline =
             self.seconds.is_finite().then(|| started + Duration::from_secs_f64(self.seconds.clamp(0.0, 1e9)));
+        let before = found.candidates[0].verdict().seconds;
         found.candidates[0].minimize(deadline);
+        let verdict = *found.candidates[0].verdict();
+        if verdict.seconds < before {
+            found.improvements.push(Improvement { after: started.elapsed().as_secs_f64(), verdict });
+        }
         found.seconds = started.elapsed().as_secs_f64();
         Ok(found)
     }
@@ -207,11 +212,7 @@ impl<'a> Planner<'a> {
         let base = Base::of(self.module, self.annotated)?;
         let limits = limits(constraints);
         // What is gathered is kept as far as the memory that is allowed has room for it.
-        let mut machine = self.machine.clone();
-        if let Some(memory) = limits.memory {
-            let allowed = memory as f64;
-            machine.device.capacity = Some(machine.device.capacity.map_or(allowed, |has| has.min(allowed)));
-        }
+        let machine = self.machine.clone().within(limits.memory.map(|bytes| bytes as f64));
         let program = Arc::new(Program { written: self.module.clone(), machine, limits });
         let choices = match (&self.mesh, self.devices) {
             (Some(mesh), _) => vec![mesh.clone()],
@@ -276,7 +277,7 @@ impl<'a> Planner<'a> {
         if let Some(cut) = cut.as_ref().filter(|_| effort.expansions == 0) {
             // Only to compare meshes: an estimate will do.
             let mut on_cut = evaluator(Form::Cut(cut));
-            let found = search(&mut on_cut, &problem.census, &[], effort).pool;
+            let found = search(&mut on_cut, None, &problem.census, &[], effort).pool;
             let (_, best) = found.first().ok_or_else(|| no_plan(on_cut.first_error.take()))?;
             let (estimates, score) = (on_cut.evaluations, best.score(&program.limits));
             return Ok(Outcome { estimates, score, ..Outcome::default() });
@@ -288,21 +289,22 @@ impl<'a> Planner<'a> {
         let mut outcome = Outcome { model_gap: proposed.gap, ..Outcome::default() };
         let (mut given, mut effort) = (proposed.seeds, *effort);
         let mut whole = evaluator(Form::Whole(&problem.whole));
-        if let Some(cut) = &cut {
-            let mut on_cut = evaluator(Form::Cut(cut));
+        let mut on_cut = cut.as_ref().map(|cut| evaluator(Form::Cut(cut)));
+        if let Some(on_cut) = &mut on_cut {
             let ends = ON_CUT.map(|part| times.part(part));
             for (end, count) in ends.into_iter().zip(FROM_CUT) {
                 on_cut.deadline = end;
-                let found = search(&mut on_cut, &problem.census, &given, &effort).pool;
+                let found = search(on_cut, None, &problem.census, &given, &effort).pool;
                 let leanest = found.iter().min_by_key(|(_, judged)| judged.verdict.peak);
                 given = found.iter().take(count).chain(leanest).map(|(assignment, _)| assignment.clone()).collect();
                 whole.judge_all(&given);
             }
-            outcome.estimates = on_cut.evaluations;
+            on_cut.deadline = times.deadline;
             given = whole.best(FROM_CUT[2]);
             effort.seeds = Seeds::Given;
         }
-        let searched = search(&mut whole, &problem.census, &given, &effort);
+        let searched = search(&mut whole, on_cut.as_mut(), &problem.census, &given, &effort);
+        outcome.estimates = on_cut.map_or(0, |on_cut| on_cut.evaluations);
         let judged = searched.pool;
         if judged.is_empty() {
             return Err(no_plan(whole.first_error));

@@ -13,6 +13,7 @@ use meshwork_propagate::import::{has_gspmd, import_gspmd};
 use crate::colours::{Census, Colours, census};
 use crate::constraint::{Constraint, Forbidden};
 use crate::error::PlannerError;
+use crate::found::dims as dims_text;
 use crate::site::{Layers, Members, Site, SiteKind, argument_names, sites};
 use crate::space::{Choice, Space, View, declare_mesh};
 
@@ -111,14 +112,19 @@ impl Base {
     /// What the constraints and the program's own annotations say about each argument.
     fn given(&self, constraints: &[Constraint], mesh: &Mesh, mesh_name: &str) -> Result<Given, PlannerError> {
         let count = self.names.len();
-        let mut given =
-            Given { fixed: vec![None; count], forbidden: vec![vec![]; count], class: vec![String::new(); count] };
+        let mut given = Given {
+            fixed: vec![None; count],
+            by: vec![String::new(); count],
+            forbidden: vec![vec![]; count],
+            class: vec![String::new(); count],
+        };
         let rank = |i: usize| self.module.func_type(self.func).inputs[i].rank().unwrap_or(0);
         for i in 0..count {
             if let Some(own) = self.annotation(i) {
                 given.class[i] = own.to_string();
                 if own.dims.iter().all(|d| d.is_closed) && !own.dims.is_empty() {
                     given.fixed[i] = Some(own.clone());
+                    given.by[i] = "its annotation".into();
                 }
             }
         }
@@ -131,36 +137,65 @@ impl Base {
                         let sharding = spec
                             .sharding(mesh_name.into(), mesh, rank(i))
                             .map_err(|e| misfit(format!("{}: {e}", self.names[i])))?;
-                        given.class[i] += &format!(";{sharding}");
-                        given.fixed[i] = Some(sharding);
+                        given.fix(i, sharding, constraint, &self.names)?;
                     }
                 }
                 Constraint::Forbid { what, .. } => {
-                    if let Forbidden::Axis(axis) = what
-                        && mesh.axis_index(axis).is_none()
-                    {
-                        return Err(misfit(format!("{mesh} has no axis {axis}")));
+                    match what {
+                        Forbidden::Axis(axis) if mesh.axis_index(axis).is_none() => {
+                            return Err(misfit(format!("{mesh} has no axis {axis}")));
+                        }
+                        Forbidden::Dim(d) if matched.iter().all(|&i| *d >= rank(i)) => {
+                            let most = matched.iter().map(|&i| rank(i)).max().unwrap_or(0);
+                            let first = &self.names[matched[0]];
+                            return Err(misfit(format!("{first} has {most} dimensions, counted from 0")));
+                        }
+                        _ => {}
                     }
                     for &i in &matched {
                         given.class[i] += &format!(";{what:?}");
                         given.forbidden[i].push(what.clone());
                     }
                 }
-                Constraint::Tie { .. } => {
-                    let ranks: Vec<usize> = matched.iter().map(|&i| rank(i)).collect();
-                    if ranks.windows(2).any(|pair| pair[0] != pair[1]) {
-                        return Err(misfit(format!("the arguments have different ranks: {ranks:?}")));
-                    }
-                    for &i in &matched {
-                        // One class, whatever type and colours.
-                        given.class[i] = format!("={constraint}");
-                    }
-                }
                 Constraint::KeepLock { lock, .. } => self.keep(lock, &matched, constraint, mesh_name, &mut given)?,
-                Constraint::Memory(_) | Constraint::Contract(_) | Constraint::EvenOnly => {}
+                Constraint::Tie { .. } | Constraint::Memory(_) | Constraint::Contract(_) | Constraint::EvenOnly => {}
+            }
+        }
+        for constraint in constraints {
+            match constraint {
+                Constraint::Tie { .. } => self.tie(constraint, &mut given)?,
+                Constraint::Forbid { what, .. } => {
+                    let matched = constraint.matched(&self.names)?;
+                    given.check_forbidden(what, &matched, constraint, &self.names)?;
+                }
+                _ => {}
             }
         }
         Ok(given)
+    }
+
+    /// Puts the arguments of a tie into one class, whatever their types and colours, with those that they were tied to before. What is
+    /// fixed for one of them is for all.
+    fn tie(&self, constraint: &Constraint, given: &mut Given) -> Result<(), PlannerError> {
+        let matched = constraint.matched(&self.names)?;
+        let rank = |i: usize| self.module.func_type(self.func).inputs[i].rank().unwrap_or(0);
+        let ranks: Vec<usize> = matched.iter().map(|&i| rank(i)).collect();
+        if ranks.windows(2).any(|pair| pair[0] != pair[1]) {
+            let why = format!("the arguments have different ranks: {ranks:?}");
+            return Err(PlannerError::Misfit { constraint: constraint.to_string(), why });
+        }
+        let before: Vec<String> =
+            matched.iter().map(|&i| given.class[i].clone()).filter(|c| c.starts_with('=')).collect();
+        let tied: Vec<usize> =
+            (0..given.class.len()).filter(|i| matched.contains(i) || before.contains(&given.class[*i])).collect();
+        let fixed = tied.iter().find_map(|&i| given.fixed[i].clone());
+        for &i in &tied {
+            if let Some(sharding) = &fixed {
+                given.fix(i, sharding.clone(), constraint, &self.names)?;
+            }
+            given.class[i] = format!("={constraint}");
+        }
+        Ok(())
     }
 
     /// Fixes all arguments but those `except` as `lock` records them.
@@ -182,9 +217,7 @@ impl Base {
             let sharding = parse_sharding(&format!("<@{mesh_name}, {dims}>"))
                 .map_err(|e| misfit(format!("argument {i}: '{fact}': {e}")))?;
             if !sharding.dims.is_empty() {
-                let closed = sharding.closed();
-                given.class[i] += &format!(";{closed}");
-                given.fixed[i] = Some(closed);
+                given.fix(i, sharding.closed(), constraint, &self.names)?;
             }
         }
         Ok(())
@@ -194,9 +227,59 @@ impl Base {
 struct Given {
     /// By argument.
     fixed: Vec<Option<Sharding>>,
+    /// What fixed it.
+    by: Vec<String>,
     forbidden: Vec<Vec<Forbidden>>,
     /// Arguments about which the same is said have equal ones.
     class: Vec<String>,
+}
+
+impl Given {
+    /// Places argument `i` so. It is an error if something else places it in another way.
+    fn fix(
+        &mut self,
+        i: usize,
+        sharding: Sharding,
+        constraint: &Constraint,
+        names: &[String],
+    ) -> Result<(), PlannerError> {
+        match &self.fixed[i] {
+            Some(other) if other.dims.iter().map(|d| &d.axes).ne(sharding.dims.iter().map(|d| &d.axes)) => {
+                Err(self.contradiction(i, constraint, names))
+            }
+            Some(_) => Ok(()),
+            None => {
+                self.class[i] += &format!(";{sharding}");
+                self.by[i] = constraint.to_string();
+                self.fixed[i] = Some(sharding);
+                Ok(())
+            }
+        }
+    }
+
+    /// It is an error if one of `matched` is placed as it must not be.
+    fn check_forbidden(
+        &self,
+        what: &Forbidden,
+        matched: &[usize],
+        constraint: &Constraint,
+        names: &[String],
+    ) -> Result<(), PlannerError> {
+        let breaks = |sharding: &Sharding| match what {
+            Forbidden::Axis(axis) => sharding.dim_axes().any(|own| *own.name == **axis),
+            Forbidden::Dim(d) => sharding.dims.get(*d).is_some_and(|dim| !dim.axes.is_empty()),
+        };
+        match matched.iter().find(|&&i| self.fixed[i].as_ref().is_some_and(breaks)) {
+            Some(&i) => Err(self.contradiction(i, constraint, names)),
+            None => Ok(()),
+        }
+    }
+
+    fn contradiction(&self, i: usize, constraint: &Constraint, names: &[String]) -> PlannerError {
+        let placed = self.fixed[i].as_ref().map_or(String::new(), dims_text);
+        let why = format!("{} is placed as {placed} by {}; leave out one of the two", names[i], self.by[i]);
+        PlannerError::Misfit { constraint: constraint.to_string(), why }
+    }
 }
 
 /// What may be chosen for `site` along each axis.

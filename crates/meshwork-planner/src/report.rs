@@ -23,6 +23,9 @@ impl Found {
         let best = self.best();
         let verdict = best.verdict();
         let mut out = format!("{}: {}\n", mesh_text(best.mesh()), verdict_text(verdict));
+        for axis in best.useless_axes() {
+            let _ = writeln!(out, "{axis} {}", best.useless_reason());
+        }
         let share = |part: f64| if verdict.seconds > 0.0 { 100.0 * part / verdict.seconds } else { 0.0 };
         let gap = match self.gap() {
             Some(_) => "all placements of the arguments were tried".to_string(),
@@ -42,7 +45,12 @@ impl Found {
             0 => String::new(),
             n => format!(", {n} assignments judged on a few blocks"),
         };
-        let _ = writeln!(out, "{} plans compiled in {:.1} s{estimated}", self.evaluations(), self.seconds());
+        let plans = match self.evaluations() {
+            1 => "1 plan".to_string(),
+            n => format!("{n} plans"),
+        };
+        let _ = writeln!(out, "{plans} compiled in {:.1} s{estimated}", self.seconds());
+        let _ = writeln!(out, "assumed: {}", best.machine().title());
         if let [first, .., last] = self.improvements()
             && last.after >= LONG
         {
@@ -52,11 +60,11 @@ impl Found {
             let _ = writeln!(out, "first plan: {}; last: {}; within 3% of it after {near:.1} s", at(first), at(last));
         }
         let reasons = best.reasons();
-        if reasons.is_empty() {
-            out += "\nno annotation is needed\n";
-        } else {
-            out += "\nannotation\n";
-        }
+        out += match (reasons.is_empty(), best.annotations().is_empty()) {
+            (false, _) => "\nannotation\n",
+            (true, true) => "\nno annotation is needed\n",
+            (true, false) => "\nno annotation is needed besides those that are given\n",
+        };
         for reason in reasons.iter().take(SHOWN) {
             let _ = writeln!(out, "  {reason}");
         }

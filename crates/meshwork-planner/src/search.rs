@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::colours::Census;
 use crate::evaluate::{Evaluator, Form, Judged};
+use crate::moves::{moves, together};
 use crate::seeds::{MORE, colour_sets, combine, ranked_colours, recipes, with_more};
 use crate::site::SiteKind;
 use crate::space::{Assignment, Choice, Space};
@@ -20,10 +21,12 @@ const PER_AXIS: usize = 5;
 const COMBINED: usize = 240;
 /// Colours that moves are made of.
 const COLOURS: usize = 12;
-/// Moves that are tried before what they brought is looked at.
-const AT_ONCE: usize = 16;
+/// Moves that are tried before what they brought is looked at: on a few blocks of the program, and on the whole.
+const AT_ONCE: [usize; 2] = [40, 16];
 /// The least gain, as a share, that counts as one.
 const GAIN: f64 = 1e-3;
+/// What is estimated to be slower by more than this share is not judged on the whole program.
+const MARGIN: f64 = 0.03;
 
 /// How a search goes on after its seeds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,8 +57,14 @@ pub struct Searched {
     pub is_exhaustive: bool,
 }
 
-/// Searches from `given`.
-pub fn search(evaluator: &mut Evaluator<'_>, census: &Census, given: &[Assignment], effort: &Effort) -> Searched {
+/// Searches from `given`. Where there is an evaluator of `estimates`, moves that it finds slower are left out.
+pub fn search(
+    evaluator: &mut Evaluator<'_>,
+    mut estimates: Option<&mut Evaluator<'_>>,
+    census: &Census,
+    given: &[Assignment],
+    effort: &Effort,
+) -> Searched {
     let space = evaluator.space;
     let mut pool = Pool { list: vec![] };
     let mut seeds = if given.is_empty() || effort.seeds == Seeds::Recipes { vec![space.nothing()] } else { vec![] };
@@ -69,26 +78,81 @@ pub fn search(evaluator: &mut Evaluator<'_>, census: &Census, given: &[Assignmen
     }
     let is_exhaustive = few && !evaluator.is_over();
     let colours: Vec<usize> = ranked_colours(space, census).into_iter().take(COLOURS).collect();
+    let all = moves(space, &colours);
+    let at_once = AT_ONCE[usize::from(matches!(evaluator.form, Form::Whole(_)))];
     let mut without_gain = 0;
+    // Where the last gain was: the moves behind it come first, since those before it were tried from nearly the same assignment.
+    let mut turn = 0;
     for _ in 0..effort.expansions {
-        if evaluator.is_over() || without_gain >= BEAM {
+        // A plan that fits may be several decisions away from all that do not.
+        let patience = if pool.is_feasible(evaluator) { BEAM } else { 3 * BEAM };
+        if evaluator.is_over() || without_gain >= patience {
             break;
         }
+        evaluator.drop_slow();
         let Some(next) = pool.next(evaluator) else { break };
         let before = pool.best(evaluator);
         let from = pool.list[next].assignment.clone();
-        let all = moves(space, &from, &colours);
+        let mut near: Vec<(usize, Assignment)> = vec![];
+        for i in (turn..all.len()).chain(0..turn) {
+            let moved = all[i].apply(space, &from).filter(|moved| near.iter().all(|(_, other)| other != moved));
+            near.extend(moved.map(|moved| (i, moved)));
+        }
+        // What propagation finds by itself changes little or nothing.
+        let (found, mut near): (Vec<_>, Vec<_>) =
+            near.into_iter().partition(|(_, moved)| evaluator.is_found(&from, moved));
+        if matches!(evaluator.form, Form::Whole(_)) {
+            near.extend(found);
+        }
         // The first few that bring something are taken at once; the others are one decision away from those, too.
-        let gained = all.chunks(AT_ONCE).any(|some| {
-            pool.add_all(evaluator, some);
+        let gained = near.chunks(at_once).find(|some| {
+            let some: Vec<Assignment> = some.iter().map(|(_, moved)| moved.clone()).collect();
+            let some = match &mut estimates {
+                Some(estimates) => promising(estimates, &from, some),
+                None => some,
+            };
+            pool.add_all(evaluator, &some);
+            add_together(&mut pool, evaluator, &from, &some);
             pool.best(evaluator) < before * (1.0 - GAIN)
         });
-        if !gained {
-            pool.expanded(&from);
+        match gained.and_then(|some| some.last()) {
+            Some((last, _)) => (turn, without_gain) = ((last + 1) % all.len(), 0),
+            None => {
+                pool.expanded(&from);
+                without_gain += 1;
+            }
         }
-        without_gain = if gained { 0 } else { without_gain + 1 };
     }
     Searched { pool: pool.list.into_iter().map(|entry| (entry.assignment, entry.judged)).collect(), is_exhaustive }
+}
+
+/// Those of `moved` that are not estimated to be much slower than `from`.
+fn promising(estimates: &mut Evaluator<'_>, from: &Assignment, moved: Vec<Assignment>) -> Vec<Assignment> {
+    let limits = estimates.limits;
+    let Some(Some(own)) = estimates.judge_all(std::slice::from_ref(from)).pop() else { return moved };
+    let most = own.score(limits) * (1.0 + MARGIN);
+    let judged = estimates.judge_all(&moved);
+    if estimates.is_over() {
+        return moved;
+    }
+    let kept = moved.into_iter().zip(judged).filter(|(_, judged)| judged.is_some_and(|j| j.score(limits) <= most));
+    kept.map(|(assignment, _)| assignment).collect()
+}
+
+/// Of `moved`, which were judged, adds those together that are better than `from`: all, the better half, and the best two.
+fn add_together(pool: &mut Pool, evaluator: &mut Evaluator<'_>, from: &Assignment, moved: &[Assignment]) {
+    let limits = evaluator.limits;
+    let Some(Some(own)) = evaluator.judge_all(std::slice::from_ref(from)).pop() else { return };
+    let judged = evaluator.judge_all(moved);
+    let scored = moved.iter().zip(judged).filter_map(|(a, judged)| Some((judged?.score(limits), a)));
+    let mut better: Vec<(f64, &Assignment)> = scored.filter(|(score, _)| *score < own.score(limits)).collect();
+    if better.len() < 2 {
+        return;
+    }
+    better.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let of = |count: usize| together(evaluator.space, from, better.iter().take(count).map(|(_, a)| *a));
+    let several: Vec<Assignment> = [better.len(), better.len().div_ceil(2), 2].into_iter().filter_map(of).collect();
+    pool.add_all(evaluator, &several);
 }
 
 struct Entry {
@@ -142,15 +206,21 @@ impl Pool {
         self.list.first().map_or(f64::INFINITY, |e| e.judged.score(evaluator.limits))
     }
 
-    /// The next entry to improve on: the best of the beam; where memory is short, also those that need the least.
+    fn is_feasible(&self, evaluator: &Evaluator<'_>) -> bool {
+        self.list.first().is_some_and(|e| e.judged.is_feasible(evaluator.limits))
+    }
+
+    /// The next entry to improve on: the best of the beam. While nothing keeps to the limits, those that need the least memory come first,
+    /// and behind the beam all others.
     fn next(&self, evaluator: &Evaluator<'_>) -> Option<usize> {
         let in_beam = (0..self.list.len().min(BEAM)).find(|&i| !self.list[i].expanded);
-        if self.list.first().is_some_and(|e| e.judged.is_feasible(evaluator.limits)) {
+        if self.is_feasible(evaluator) {
             return in_beam;
         }
         let lean: Vec<i64> = self.leanest().map(|e| e.judged.verdict.peak).collect();
         let is_lean = |i: &usize| !self.list[*i].expanded && lean.contains(&self.list[*i].judged.verdict.peak);
-        (0..self.list.len()).find(is_lean).or(in_beam)
+        let any = || (0..self.list.len()).find(|&i| !self.list[i].expanded);
+        (0..self.list.len()).find(is_lean).or(in_beam).or_else(any)
     }
 }
 
@@ -220,54 +290,4 @@ fn add_more(pool: &mut Pool, evaluator: &mut Evaluator<'_>) {
         more.extend(own);
     }
     pool.add_all(evaluator, &more);
-}
-
-/// What is one decision away: one site along one axis; all sites of one colour; two axes exchanged.
-pub fn moves(space: &Space, from: &[Choice], colours: &[usize]) -> Vec<Assignment> {
-    let axes = space.axes();
-    let mut out: Vec<Assignment> = vec![];
-    let mut push = |assignment: Assignment| {
-        if assignment != from && space.fits(&assignment) && !out.contains(&assignment) {
-            out.push(assignment);
-        }
-    };
-    for axis in 0..axes {
-        for &colour in colours {
-            let mut split = from.to_vec();
-            let mut freed = from.to_vec();
-            for (s, site) in space.sites.iter().enumerate().filter(|(_, site)| site.kind != SiteKind::Product) {
-                let Some(d) = site.colours.iter().position(|&c| c == colour) else { continue };
-                let choice = Choice::Dim(d as u8);
-                if space.domains[s][axis].contains(&choice) {
-                    split[s * axes + axis] = choice;
-                }
-                if freed[s * axes + axis] == choice {
-                    freed[s * axes + axis] = space.domains[s][axis][0];
-                }
-            }
-            push(split);
-            push(freed);
-        }
-    }
-    for s in 0..space.sites.len() {
-        for axis in 0..axes {
-            for &choice in &space.domains[s][axis] {
-                let mut moved = from.to_vec();
-                moved[s * axes + axis] = choice;
-                push(moved);
-            }
-        }
-    }
-    for a in 0..axes {
-        for b in 0..a {
-            let mut exchanged = from.to_vec();
-            for s in 0..space.sites.len() {
-                exchanged.swap(s * axes + a, s * axes + b);
-            }
-            if (0..exchanged.len()).all(|i| space.domains[i / axes][i % axes].contains(&exchanged[i])) {
-                push(exchanged);
-            }
-        }
-    }
-    out
 }

@@ -20,9 +20,12 @@ const COLOURS: usize = 8;
 pub enum State {
     /// As propagation finds.
     AsFound,
-    /// Split along its largest dimension: FSDP.
+    /// Split along its largest dimension, unless it is small: FSDP.
     Split,
 }
+
+/// The share of all state that the smallest sites have together: exchanging their parts takes longer than splitting them saves.
+const SMALL: f64 = 0.01;
 
 /// What becomes of products that have none of the colours of a recipe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,6 +107,20 @@ pub fn ranked_colours(space: &Space, census: &Census) -> Vec<usize> {
     colours
 }
 
+/// The bytes of the largest site of state that is small.
+fn small(space: &Space) -> f64 {
+    let states = space.sites.iter().filter(|site| site.kind == SiteKind::State);
+    let mut bytes: Vec<f64> = states.map(|site| site.bytes).collect();
+    bytes.sort_by(f64::total_cmp);
+    let most = SMALL * bytes.iter().sum::<f64>();
+    let mut sum = 0.0;
+    let together = bytes.into_iter().take_while(|own| {
+        sum += own;
+        sum <= most
+    });
+    together.last().unwrap_or(0.0)
+}
+
 fn apply(
     space: &Space,
     colours: &BTreeSet<usize>,
@@ -111,12 +128,13 @@ fn apply(
     axis: usize,
     assignment: &mut [Choice],
 ) {
+    let small = small(space);
     for (s, site) in space.sites.iter().enumerate() {
         let allowed = |d: usize| space.domains[s][axis].contains(&Choice::Dim(d as u8));
         let dims = || (0..site.dims().len()).filter(|&d| allowed(d));
         let coloured = dims().find(|&d| colours.contains(&site.colours[d]));
         let dim = match site.kind {
-            SiteKind::State if state == State::Split => {
+            SiteKind::State if state == State::Split && site.bytes > small => {
                 coloured.or_else(|| dims().max_by_key(|&d| (site.dims()[d], std::cmp::Reverse(d))))
             }
             SiteKind::Input | SiteKind::State => coloured,

@@ -29,6 +29,8 @@ pub struct Site {
     pub ty: Type,
     /// The colour of each dimension.
     pub colours: Vec<usize>,
+    /// How large all its arrays are together.
+    pub bytes: f64,
 }
 
 /// What a site consists of.
@@ -106,15 +108,22 @@ pub fn sites(module: &Module, colours: &mut Colours, layers: Layers, class: &[St
             kind: if results.is_empty() { SiteKind::Input } else { SiteKind::State },
             ty: module.ty(first).clone(),
             colours: colours.of_value(first),
+            bytes: list.iter().map(|&i| bytes_of(module.ty(args[i]))).sum(),
         });
         members.push(Members { arguments: list, results, values: vec![] });
     }
     for (name, list) in products(module, func, colours) {
         let ty = module.ty(list[0]).clone();
-        sites.push(Site { name, kind: SiteKind::Product, ty, colours: colours.of_value(list[0]) });
+        let bytes = bytes_of(&ty) * list.len() as f64;
+        sites.push(Site { name, kind: SiteKind::Product, ty, colours: colours.of_value(list[0]), bytes });
         members.push(Members { values: list, ..Members::default() });
     }
     (sites, members)
+}
+
+fn bytes_of(ty: &Type) -> f64 {
+    let each = ty.elem().map_or(0, |elem| elem.storage_bytes());
+    ty.dims().iter().map(|&n| n.max(0) as f64).product::<f64>() * each as f64
 }
 
 /// The names of the arguments: those they were traced under, else `arg0`, `arg1`, …

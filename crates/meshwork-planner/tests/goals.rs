@@ -43,6 +43,17 @@ fn a_plan_that_fits_is_found_wherever_there_is_one() {
     assert!(fit > 0 && none > 0);
 }
 
+/// A program of which no plan that is among the best eight, or one decision away from those, fits.
+#[test]
+fn a_plan_that_fits_may_be_several_decisions_away() {
+    let (module, mesh, machine) = (random_program(81), random_mesh(81), machine());
+    let planner = || Planner::new(&module, &machine).mesh(mesh.clone());
+    let data = planner().fix("^arg0$", data_parallel(&mesh)).fix("^arg[^0]", P![]).evaluations(1).search();
+    let limit = data.expect("a plan").best().verdict().peak * 3 / 4;
+    let found = planner().memory(limit).exhaustive_up_to(0).evaluations(2000).search().expect("a plan that fits");
+    assert!(found.best().verdict().peak <= limit);
+}
+
 /// `module` without the annotations that `reason` is about.
 fn without(module: &Module, found: &Found, reason: &Reason) -> Module {
     let mut module = module.clone();

@@ -108,6 +108,10 @@ fn conflicting_constraints_are_named() {
         planner.fix("^x$", P![]).fix("w1$", P![_, "x"]).memory(8 << 20).search().err().expect("no plan").to_string();
     assert!(error.contains("fix ^x$ P![]; memory 8.0 MiB"), "{error}");
     assert!(!error.contains("w1"), "{error}");
+    let planner = Planner::new(&module, &machine).mesh(Mesh::linear("x", 8).expect("a mesh")).evaluations(300);
+    let nothing = Contract { max_bytes: Some(0.0), allowed: Some(vec![]), ..Contract::default() };
+    let error = planner.fix("w1$", P!["x"]).contract(nothing).search().err().expect("no plan").to_string();
+    assert!(error.contains("contract (no collectives; at most 0 B sent)"), "{error}");
 }
 
 #[test]
@@ -124,9 +128,42 @@ fn mistakes_are_named() {
     assert!(said(planner().fix("(", P![])).starts_with("fix ( P![]: '(' is not a pattern"));
     assert_eq!(
         said(Planner::new(&module, &machine)),
-        "the program has no mesh; give one (data=2,model=4) or a number of devices"
+        "the program has no mesh; give one, as data=2,model=4; a search also takes a number of devices"
     );
     assert_eq!(said(planner().devices(0)), "0 devices make no mesh; give at least 1");
+    assert_eq!(said(planner().forbid("w1", 2)), "forbid w1 2: layer/w1 has 2 dimensions, counted from 0");
+    assert_eq!(said(planner().evaluations(0)), "no plan was made within the limit; give more time or more evaluations");
+}
+
+#[test]
+fn contradictions_are_named() {
+    let (module, machine) = (mlp(64, 16, 32), machine());
+    let mesh = Mesh::linear("x", 8).expect("a mesh");
+    let planner = || Planner::new(&module, &machine).mesh(mesh.clone()).evaluations(50);
+    let said = |planner: Planner<'_>| planner.search().err().expect("an error").to_string();
+    let rows = || planner().fix("w1$", P!["x"]);
+    let placed = r#"layer/w1 is placed as [{"x"}, {}] by fix w1$ P!["x"]; leave out one of the two"#;
+    assert_eq!(said(rows().fix("w1", P![_, "x"])), format!(r#"fix w1 P![_, "x"]: {placed}"#));
+    assert_eq!(said(rows().forbid("w1", "x")), format!("forbid w1 x: {placed}"));
+    assert_eq!(said(planner().forbid("w1", 0).fix("w1$", P!["x"])), format!("forbid w1 0: {placed}"));
+    // The same twice, and what does not concern it.
+    rows().fix("w1", P!["x"]).forbid("w1", 1).search().expect("a plan");
+}
+
+/// What is fixed for one of several that are tied is for all, in whatever order that is said.
+#[test]
+fn tied_arguments_are_fixed_together() {
+    let (module, machine) = (mlp(64, 16, 32), machine());
+    let mesh = Mesh::linear("x", 8).expect("a mesh");
+    let planner = || Planner::new(&module, &machine).mesh(mesh.clone()).evaluations(50);
+    for planner in [planner().tie("w1", "w2").fix("w2", P!["x"]), planner().fix("w2", P!["x"]).tie("w1", "w2")] {
+        let found = planner.search().expect("a plan");
+        let plan = found.best().plan().expect("a plan");
+        let axes = |i: usize| plan.arguments[i].sharding.dims.iter().map(|d| d.axes.len()).collect::<Vec<_>>();
+        assert_eq!((axes(1), axes(2)), (vec![1, 0], vec![1, 0]));
+    }
+    let error = planner().fix("w1", P!["x"]).fix("w2", P![]).tie("w1", "w2").search().err().expect("an error");
+    assert!(error.to_string().starts_with("tie w1 w2: layer/w2 is placed as [{}, {}] by fix w2 P![]"), "{error}");
 }
 
 /// Each annotation changes the plan, and the annotated program has the plan that was promised.

@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use meshwork_mesh::{Mesh, Sharding};
-use meshwork_partition::{Border, Compiled};
+use meshwork_partition::{Border, Compiled, Machine};
 
 use crate::array::{Array, Placement, Shards};
 use crate::error::{LoadError, RunError};
@@ -31,6 +31,11 @@ pub trait Engine: Send + Sync {
     /// The memory of each of its devices; none if it does not know.
     fn memory(&self) -> Vec<MemoryUse> {
         vec![]
+    }
+
+    /// What programs run on, for predictions and searches to which no machine is given; `None` if it does not know.
+    fn machine(&self) -> Option<Machine> {
+        None
     }
 }
 
@@ -70,6 +75,10 @@ impl<E: Engine + ?Sized> Engine for Arc<E> {
 
     fn memory(&self) -> Vec<MemoryUse> {
         (**self).memory()
+    }
+
+    fn machine(&self) -> Option<Machine> {
+        (**self).machine()
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use meshwork_cpu::CpuEngine;
 use meshwork_mesh::Mesh;
-use meshwork_partition::Compiled;
+use meshwork_partition::{Compiled, Machine};
 use meshwork_runtime::{Engine, Evaluator, Executable, LoadError, MemoryUse};
 
 use crate::error::{JitError, Result};
@@ -23,6 +23,10 @@ impl Engine for Cpu {
 
     fn load(&self, program: &Compiled) -> Result<Arc<dyn Executable>, LoadError> {
         CpuEngine::shared().load(program)
+    }
+
+    fn machine(&self) -> Option<Machine> {
+        CpuEngine::shared().machine()
     }
 }
 
@@ -91,6 +95,10 @@ impl Engine for FromEnvironment {
 
     fn memory(&self) -> Vec<MemoryUse> {
         FromEnvironment::get().map(|engine| engine.memory()).unwrap_or_default()
+    }
+
+    fn machine(&self) -> Option<Machine> {
+        FromEnvironment::get().ok()?.machine()
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use meshwork_ir::Module;
 use meshwork_partition::plan::Machine;
 use meshwork_planner::{Found, Planner};
+use meshwork_runtime::Engine;
 
 use super::Jit;
 use crate::error::{At, JitError, Result};
@@ -22,15 +23,21 @@ pub(super) struct Auto {
 }
 
 impl Auto {
-    /// What the search finds for `module`, whose mesh is declared.
-    pub(super) fn search(&self, module: &Module) -> Result<Found> {
-        Ok((self.ask)(Planner::new(module, &self.machine)).search()?)
+    /// What the search finds for `module`, whose mesh is declared, on the machine that was given; if none was, on what `engine`
+    /// runs programs on.
+    pub(super) fn search(&self, module: &Module, engine: &dyn Engine) -> Result<Found> {
+        let own = if self.machine.is_given() { None } else { engine.machine() };
+        let machine = own.map_or_else(|| self.machine.clone(), |own| own.within(self.machine.device.capacity));
+        Ok((self.ask)(Planner::new(module, &machine)).search()?)
     }
 }
 
 impl<A, F: Function<A>> Jit<F, A> {
     /// Searches for the placements that take the least time on `machine`, when the function is traced. Placements that
     /// are given (by [`in_shardings`](Jit::in_shardings), or by arrays that are on the mesh) hold; everything else is free.
+    ///
+    /// `Machine::default()` stands for a machine that is not given: the search is then for what the engine runs on. For the
+    /// [`Cpu`](crate::Cpu) that is this computer, whose cores all devices share; for an engine that does not say, a round accelerator.
     ///
     /// ```
     /// use meshwork::prelude::*;
@@ -85,7 +92,7 @@ impl<A, F: Function<A>> Jit<F, A> {
                 return Err(JitError::NoMesh { options: "auto needs" }.into());
             }
             let (lowered, _) = self.traced(args, &arguments.leaves, mesh, At(at))?;
-            auto.search(&lowered.named())
+            auto.search(&lowered.named(), &*self.engine)
         };
         search().map_err(|e: crate::Error| e.at(at))
     }

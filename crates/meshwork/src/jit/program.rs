@@ -127,7 +127,7 @@ impl<A, F: Function<A>> Jit<F, A> {
         if lowered.mesh().is_none() {
             return Err(JitError::NoMesh { options: "auto needs" }.into());
         }
-        let found = auto.search(&lowered.named())?;
+        let found = auto.search(&lowered.named(), &*self.engine)?;
         let best = found.best();
         Ok((lowered.planned(best.module(), best.machine().clone()), out))
     }

@@ -116,8 +116,14 @@ fn set(machine: &mut Machine, key: &str, value: &str) -> Result<(), String> {
         }
         ("level", "") => machine.links.levels.push(level(value)?),
         ("host", "") => {
-            let wanted = "THREADS,GRAIN_US,RUN_US,GBPS, four positive numbers";
-            let [threads, grain_us, run_us, speed] = numbers(value, wanted, |n| n >= 0.0)?;
+            let wanted =
+                "THREADS,GRAIN_US,RUN_US,GBPS, four positive numbers, or * for as many threads as there are cores";
+            let (threads, rest) = value.split_once(',').unwrap_or((value, ""));
+            let [grain_us, run_us, speed] = numbers(rest, wanted, |n| n >= 0.0)?;
+            let threads = match threads.trim() {
+                "*" => std::thread::available_parallelism().map_or(1.0, |cores| cores.get() as f64),
+                digits => numbers::<1>(digits, wanted, |n| n >= 0.0)?[0],
+            };
             let host = machine.host.get_or_insert_with(Host::default);
             (host.threads, host.grain_us, host.run_us) = (threads.max(1.0), grain_us.max(1e-3), run_us);
             host.memory_gigabytes_per_second = speed.max(1e-3);

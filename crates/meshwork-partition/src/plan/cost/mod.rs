@@ -46,6 +46,13 @@ impl Machine {
         rates != Machine::default()
     }
 
+    /// The same machine with at most `bytes` of memory for each device.
+    pub fn within(mut self, bytes: Option<f64>) -> Machine {
+        let has = self.device.capacity;
+        self.device.capacity = has.into_iter().chain(bytes).min_by(f64::total_cmp);
+        self
+    }
+
     /// Whether something is known about devices that communicate beside their work, as threads of one computer do not.
     pub(crate) fn is_given_network(&self) -> bool {
         self.host.is_none() && self.is_given()
