@@ -35,7 +35,7 @@ pub struct Args {
     all: bool,
     #[command(flatten)]
     machine: MachineArgs,
-    /// Combine independent collectives of one kind and group up to BYTES
+    /// Combine independent collectives of one kind and group up to BYTES, sums further where a machine has levels; 0 for none
     #[arg(long, value_name = "BYTES", default_value_t = DEFAULT_COMBINE_BYTES)]
     combine: i64,
     #[command(flatten)]

@@ -65,7 +65,8 @@ pub enum Causes {
 pub struct CompileOptions {
     /// What causes name. [`Compiled::provenance`] is there with [`Causes::Annotations`] only.
     pub causes: Causes,
-    /// Independent collectives of one kind and group are combined up to this many bytes; 0 combines none.
+    /// Independent collectives of one kind and group are combined up to this many bytes, or, where the machine has levels, as far as
+    /// their latency is worth it; 0 combines none.
     pub combine_bytes: i64,
     /// Which algorithms for split dimensions are used.
     pub algorithms: Algorithms,
@@ -309,17 +310,15 @@ fn split_placed(
     let func = entry_of(placed)?;
     let (name, mesh) = mesh_of(placed).unwrap_or_else(|| ("mesh".into(), Mesh::empty()));
     let atoms = Atoms::cut(&mesh, &options.machine.links, cuts(placed, &mesh));
+    let network = (!options.machine.links.levels.is_empty() && options.machine.host.is_none())
+        .then_some((&options.machine, &atoms));
+    let limit = collective::Limit { bytes: options.combine_bytes, network };
     let namer = Namer { program: placed, sources };
     let ty = placed.func_type(func);
     let build = |exchange: Exchange| {
         let split = split_function(placed, func, &atoms, &options.machine, &options.algorithms, exchange)?;
         let SplitFunction { module: mut local, mut collectives, inputs, outputs, halos } = split;
-        collective::optimize::optimize(
-            &mut local,
-            &mut collectives,
-            options.combine_bytes,
-            options.machine.device.capacity,
-        );
+        collective::optimize::optimize(&mut local, &mut collectives, &limit, options.machine.device.capacity);
         if mesh.device_count() > MAX_LISTED && !collectives.is_empty() {
             let what = format!(
                 "mesh @{name} has {} devices; collectives, which list them all, are written for at most {MAX_LISTED}",

@@ -2,6 +2,9 @@
 //!
 //! An all-reduce takes several operands as they are. The others move their operands flattened and behind each other, which
 //! copies them: that pays for small ones only. What each element meets on its way is the same, so results are the same.
+//!
+//! How large sums may get depends on what combining saves: the latency of a group that spans nodes may be a hundred microseconds. What is
+//! gathered stays small: combined, it would be there earlier than it is needed, and not become a ring.
 
 use meshwork_ir::hash::{HashMap, HashSet};
 use meshwork_ir::op::MovementOp;
@@ -9,14 +12,51 @@ use meshwork_ir::transform::dead::is_effect_free;
 use meshwork_ir::{Attr, BlockId, ElementType, Module, OpId, OpSpec, Type, ValueId, Walk};
 
 use crate::collective::{Collective, CollectiveKind, Peers};
+use crate::layout::atoms::Atoms;
+use crate::plan::Machine;
 
-/// Collectives are combined up to this many bytes of operands, if nothing else is asked for. At 50 GB/s this many bytes
+/// Collectives are combined up to this many bytes of operands, if nothing else is asked for and no levels are known. At 50 GB/s this many bytes
 /// take some 80 times as long as the latency that combining saves: more would gain nothing and cost memory.
 pub const DEFAULT_COMBINE_BYTES: i64 = 4 << 20;
 
 /// Collectives that are copied for it are combined up to this many bytes: copying them twice takes a few microseconds, as
 /// long as the latency that combining saves.
 const MOST_COPIED_BYTES: i64 = 32 << 10;
+
+/// On machines whose levels are known, sums are combined until their bytes take this many times as long as their latency: what is
+/// larger gains less than a part in so many, and has to wait for its last operand.
+const LATENCIES: f64 = 8.0;
+
+/// How often bytes that are copied for it pass through memory: they are read and written before it and behind it.
+const COPIES: f64 = 4.0;
+
+/// How many bytes collectives are combined up to.
+pub struct Limit<'a> {
+    /// At least these; 0 combines none.
+    pub bytes: i64,
+    /// The machine, if its levels are known, and the mesh.
+    pub network: Option<(&'a Machine, &'a Atoms)>,
+}
+
+impl Limit<'_> {
+    /// The bytes for collectives like `c`.
+    fn of(&self, c: &Collective) -> i64 {
+        let least = if is_copied(&c.kind) { self.bytes.min(MOST_COPIED_BYTES) } else { self.bytes };
+        let is_sum = matches!(c.kind, CollectiveKind::AllReduce(_) | CollectiveKind::ReduceScatter(_));
+        let (Some((machine, atoms)), Peers::Group(group)) = (self.network, &c.peers) else { return least };
+        if !is_sum || self.bytes == 0 {
+            return least;
+        }
+        let axes = atoms.to_axes(group);
+        let seconds = |bytes: f64| machine.axes_seconds(&c.kind, &axes, atoms.mesh(), bytes);
+        let (latency, many) = (seconds(0.0), 1e9);
+        let worth = LATENCIES * latency * many / (seconds(many) - latency).max(1e-9);
+        // Copying takes no longer than half of what is saved.
+        let speed = machine.device.memory_gigabytes_per_second * 1e9;
+        let copied = if is_copied(&c.kind) { latency / 2.0 * speed / COPIES } else { f64::INFINITY };
+        least.max(worth.min(copied) as i64)
+    }
+}
 
 /// What collectives must agree in to be combined, beside kind and peers: element type, how often they run, and how many
 /// candidates stand before them on a path.
@@ -26,6 +66,8 @@ type Key = (&'static str, ElementType, i64, bool, usize);
 struct Set {
     kind: CollectiveKind,
     peers: Peers,
+    /// Bytes that they may have together.
+    limit: i64,
     /// Indices of collectives, cut where they get too many bytes.
     chunks: Vec<Vec<usize>>,
 }
@@ -36,13 +78,13 @@ struct Joint {
     members: Vec<OpId>,
 }
 
-/// Combines independent collectives of one kind and group in `block`, up to `limit` bytes.
+/// Combines independent collectives of one kind and group in `block`, up to `limit`.
 pub fn combine(
     module: &mut Module,
     block: BlockId,
     collectives: &mut [Collective],
     by_op: &HashMap<OpId, usize>,
-    limit: i64,
+    limit: &Limit<'_>,
 ) {
     let ops = module.op_list(block);
     let chunks = chunks(module, &ops, collectives, by_op, limit);
@@ -76,7 +118,7 @@ fn chunks(
     ops: &[OpId],
     collectives: &[Collective],
     by_op: &HashMap<OpId, usize>,
-    limit: i64,
+    limit: &Limit<'_>,
 ) -> Vec<Vec<usize>> {
     let mut depth: HashMap<ValueId, usize> = HashMap::default();
     let mut sets: Vec<Set> = vec![];
@@ -91,11 +133,11 @@ fn chunks(
         let same_group = open.entry(key).or_default();
         let set = same_group.iter().copied().find(|&s| sets[s].kind == c.kind && sets[s].peers == c.peers);
         let set = set.unwrap_or_else(|| {
-            sets.push(Set { kind: c.kind.clone(), peers: c.peers.clone(), chunks: vec![] });
+            sets.push(Set { kind: c.kind.clone(), peers: c.peers.clone(), limit: limit.of(c), chunks: vec![] });
             same_group.push(sets.len() - 1);
             sets.len() - 1
         });
-        let limit = if is_copied(&c.kind) { limit.min(MOST_COPIED_BYTES) } else { limit };
+        let limit = sets[set].limit;
         let bytes = |list: &Vec<usize>| list.iter().map(|&i| collectives[i].operand_bytes).sum::<i64>();
         match sets[set].chunks.last_mut() {
             Some(list) if bytes(list) + c.operand_bytes <= limit => list.push(index),
@@ -386,5 +428,42 @@ impl Order<'_> {
         }
         module.detach(op);
         module.insert_before(self.end, op);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use meshwork_ir::{Combine, text};
+    use meshwork_mesh::Mesh;
+
+    use super::*;
+
+    #[test]
+    fn sums_with_a_long_latency_are_combined_further() {
+        let h100 = Machine::named("h100").expect("it is known");
+        let mesh = Mesh::grid(("data", 256), ("model", 8)).expect("a mesh");
+        let atoms = Atoms::cut(&mesh, &h100.links, []);
+        let module = text::parse("func.func @main() { return }").expect("a program");
+        let emitted = module.op_ids().next().expect("an operation");
+        let limit = |kind: CollectiveKind, axis: usize, bytes: i64, network| {
+            let peers = Peers::Group((0..atoms.len() as u8).filter(|&a| atoms.info(a).axis == axis).collect());
+            let (times, times_unknown, origins) = (1, false, vec![]);
+            let c =
+                Collective { kind, peers, operand_bytes: 4, wire_bytes: 4.0, times, times_unknown, emitted, origins };
+            Limit { bytes, network }.of(&c)
+        };
+        let (sum, scatter) = (CollectiveKind::AllReduce(Combine::Add), CollectiveKind::ReduceScatter(Combine::Add));
+        let known = Some((&h100, &atoms));
+        // Between 256 nodes: 2 · 64 us, and 22.5 GB/s.
+        let far = limit(sum.clone(), 0, 1 << 22, known) as f64;
+        assert!((far / (8.0 * 128e-6 * 22.5e9) - 1.0).abs() < 0.02, "{far}");
+        // Inside a node: 2 · 9 us, and about 200 GB/s.
+        let near = limit(sum.clone(), 1, 1 << 22, known) as f64;
+        assert!((near / (8.0 * 18e-6 * 206e9) - 1.0).abs() < 0.02, "{near}");
+        assert!(limit(scatter.clone(), 0, 1 << 22, known) > 20 << 20);
+        // What is gathered, what is not to be combined, and machines without levels.
+        assert_eq!(limit(CollectiveKind::AllGather, 0, 1 << 22, known), MOST_COPIED_BYTES);
+        assert_eq!((limit(sum.clone(), 0, 0, known), limit(scatter, 0, 0, known)), (0, 0));
+        assert_eq!(limit(sum, 0, 1 << 22, None), 1 << 22);
     }
 }

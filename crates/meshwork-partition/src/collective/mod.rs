@@ -19,6 +19,7 @@ use crate::layout::meshes::DevicePairs;
 use meshwork_ir::Combine;
 
 pub use combine::DEFAULT_COMBINE_BYTES;
+pub(crate) use combine::Limit;
 
 /// What a collective does with the local operand.
 #[derive(Clone, PartialEq, Eq, Debug)]

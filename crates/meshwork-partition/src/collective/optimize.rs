@@ -10,7 +10,7 @@ use meshwork_ir::transform::dead::remove_dead;
 use meshwork_ir::{BlockId, Module, OpId, OpKind, Type, ValueId};
 
 use crate::collective::accumulate::reduce_after_loops;
-use crate::collective::combine::combine;
+use crate::collective::combine::{Limit, combine};
 use crate::collective::gathers::gather_once;
 use crate::collective::repeat::repeat_gathers;
 use crate::collective::sums::reduce_sums;
@@ -18,7 +18,7 @@ use crate::collective::{Collective, Peers};
 
 /// Optimizes `module`, whose collectives are `collectives`, and keeps the list up to date. `room` is how many bytes of
 /// memory a device has, if that is known.
-pub fn optimize(module: &mut Module, collectives: &mut Vec<Collective>, combine_bytes: i64, room: Option<f64>) {
+pub fn optimize(module: &mut Module, collectives: &mut Vec<Collective>, limit: &Limit<'_>, room: Option<f64>) {
     let by_op: HashMap<OpId, usize> = collectives.iter().enumerate().map(|(i, c)| (c.emitted, i)).collect();
     let blocks: Vec<BlockId> = blocks_with(module, &by_op);
     for &block in &blocks {
@@ -38,7 +38,7 @@ pub fn optimize(module: &mut Module, collectives: &mut Vec<Collective>, combine_
     }
     let by_op: HashMap<OpId, usize> = collectives.iter().enumerate().map(|(i, c)| (c.emitted, i)).collect();
     for block in blocks_with(module, &by_op) {
-        combine(module, block, collectives, &by_op, combine_bytes);
+        combine(module, block, collectives, &by_op, limit);
     }
     collectives.retain(|c| !module.is_erased(c.emitted));
 }
@@ -136,7 +136,7 @@ mod tests {
                 Collective { kind, peers, operand_bytes, wire_bytes, times, times_unknown, emitted, origins };
             collectives.push(collective);
         }
-        optimize(&mut module, &mut collectives, limit, None);
+        optimize(&mut module, &mut collectives, &Limit { bytes: limit, network: None }, None);
         assert_eq!(meshwork_ir::verify::verify(&module), [], "{}", text::print(&module));
         (module, collectives)
     }

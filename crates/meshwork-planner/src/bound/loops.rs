@@ -12,11 +12,13 @@
 //! slices between operations and leaves these paths as they are, and a device has at least one part in `devices` of each array. The
 //! groups are disjoint in time from each other and from products, and each takes at least as long as its traffic, and starts once.
 
+use std::ops::Range;
+
 use meshwork_ir::hash::HashMap;
 use meshwork_ir::op::{BodyOp, ContractOp};
 use meshwork_ir::{BlockId, Module, OpId, OpKind, ValueId};
 
-/// Programs with more operations are not looked into: what follows from what takes memory in proportion to the square.
+/// Programs with more operations are not looked into: what follows from what takes time in proportion to the square.
 const MOST_OPS: usize = 1 << 15;
 
 /// What the loops of all devices do at least, together.
@@ -28,23 +30,8 @@ pub(super) struct Loops {
     pub started: f64,
 }
 
-/// A set of numbers of operations.
-#[derive(Clone)]
-struct Set(Vec<u64>);
-
-impl Set {
-    fn add(&mut self, i: usize) {
-        self.0[i / 64] |= 1 << (i % 64);
-    }
-
-    fn has(&self, i: usize) -> bool {
-        self.0[i / 64] >> (i % 64) & 1 == 1
-    }
-
-    fn join(&mut self, other: &Set) {
-        self.0.iter_mut().zip(&other.0).for_each(|(a, b)| *a |= b);
-    }
-}
+/// How many operations are looked at together as those that others lead to.
+const TOGETHER: usize = 1 << 11;
 
 fn is_arithmetic(kind: OpKind) -> bool {
     matches!(kind, OpKind::Unary(_) | OpKind::Binary(_) | OpKind::Mixed(_))
@@ -61,30 +48,64 @@ fn leads(kind: OpKind) -> bool {
 
 /// What the loops in `body` do at least.
 pub(super) fn least(module: &Module, body: BlockId) -> Loops {
+    least_by(module, body, TOGETHER)
+}
+
+/// The loops that read a value, and how many of those looked at so far are apart from each other.
+struct Reads {
+    /// Ascending.
+    loops: Vec<usize>,
+    looked_at: usize,
+    apart: usize,
+    last: Option<usize>,
+}
+
+/// As [`least`], with `together` operations at a time.
+fn least_by(module: &Module, body: BlockId, together: usize) -> Loops {
     let ops = module.op_list(body);
     if ops.len() > MOST_OPS {
         return Loops::default();
     }
     let number: HashMap<OpId, usize> = ops.iter().enumerate().map(|(i, &op)| (op, i)).collect();
-    let behind = behind_leaders(module, &ops, &number);
     let kind = |i: usize| module.op(ops[i]).kind();
-    let mut out = Loops::default();
-    let mut count = |v: ValueId| {
-        let Some(bytes) = bytes(module, v) else { return };
-        let uses = module.value(v).uses();
-        let readers = || uses.iter().filter_map(|u| number.get(&u.op).copied());
-        let mut loops: Vec<usize> =
-            readers().filter(|&i| is_arithmetic(kind(i)) || kind(i) == BodyOp::Reduce).collect();
+    let readers = |v: ValueId| module.value(v).uses().iter().filter_map(|u| number.get(&u.op).copied());
+    let results = ops.iter().flat_map(|&op| module.op(op).results());
+    let values: Vec<ValueId> = module.block(body).args().iter().chain(results).copied().collect();
+    let reads = |&v: &ValueId| {
+        let is_loop = |&i: &usize| is_arithmetic(kind(i)) || kind(i) == BodyOp::Reduce;
+        let mut loops: Vec<usize> = readers(v).filter(is_loop).collect();
         loops.sort_unstable();
-        // Each of these is in another group than those before it.
-        let (mut apart, mut last) = (0, None);
-        for i in loops {
-            if last.is_none_or(|last: usize| behind[last].has(i)) {
-                (apart, last) = (apart + 1, Some(i));
+        Reads { loops, looked_at: 0, apart: 0, last: None }
+    };
+    let mut reads: Vec<Reads> = values.iter().map(reads).collect();
+    let leads: Vec<bool> = (0..ops.len()).map(|i| leads(kind(i))).collect();
+    let after: Vec<Vec<usize>> = (0..ops.len())
+        .map(|i| {
+            let mut all: Vec<usize> = module.op(ops[i]).results().iter().flat_map(|&v| readers(v)).collect();
+            all.retain(|&r| r > i);
+            all.sort_unstable();
+            all.dedup();
+            all
+        })
+        .collect();
+    for from in (0..ops.len()).step_by(together) {
+        let until = (from + together).min(ops.len());
+        let behind = Behind::leaders(&after, &leads, from..until);
+        for read in &mut reads {
+            while let Some(&i) = read.loops.get(read.looked_at).filter(|&&i| i < until) {
+                // Each of these is in another group than those before it.
+                if read.last.is_none_or(|last| behind.has(last, i)) {
+                    (read.apart, read.last) = (read.apart + 1, Some(i));
+                }
+                read.looked_at += 1;
             }
         }
+    }
+    let mut out = Loops::default();
+    for (&v, read) in values.iter().zip(&reads) {
+        let (Some(bytes), apart) = (bytes(module, v), read.apart) else { continue };
         let maker = module.def_op(v).map(|op| module.op(op).kind());
-        let is_asked_for = readers().any(|i| is_product(kind(i)) || kind(i).is_terminator());
+        let is_asked_for = readers(v).any(|i| is_product(kind(i)) || kind(i).is_terminator());
         match maker {
             // What is computed on the way stays in a loop unless others ask for it.
             Some(kind) if is_arithmetic(kind) && (is_asked_for || apart > 1) => {
@@ -99,39 +120,85 @@ pub(super) fn least(module: &Module, body: BlockId) -> Loops {
             None => out.bytes += bytes * apart as f64,
             Some(_) => {}
         }
-    };
-    module.block(body).args().iter().for_each(|&v| count(v));
-    ops.iter().flat_map(|&op| module.op(op).results()).for_each(|&v| count(v));
+    }
     out
 }
 
-/// For each operation those that a path leads to from it through one that leads a group.
-fn behind_leaders(module: &Module, ops: &[OpId], number: &HashMap<OpId, usize>) -> Vec<Set> {
-    let none = Set(vec![0; ops.len().div_ceil(64)]);
-    let (mut after, mut behind) = (vec![none.clone(); ops.len()], vec![none; ops.len()]);
-    for i in (0..ops.len()).rev() {
-        let mut readers: Vec<usize> = vec![];
-        for &v in module.op(ops[i]).results() {
-            readers.extend(module.value(v).uses().iter().filter_map(|u| number.get(&u.op).copied()));
+/// For each operation those of a range that a path leads to from it through one that leads a group, as bits.
+struct Behind {
+    from: usize,
+    /// Words for each operation.
+    words: usize,
+    bits: Vec<u64>,
+}
+
+impl Behind {
+    /// Looks at the operations of `range` only: what is read by operations behind it leads to none of it. So memory grows with the
+    /// number of operations, not with its square.
+    fn leaders(readers: &[Vec<usize>], leads: &[bool], range: Range<usize>) -> Behind {
+        let (from, until, words) = (range.start, range.end, range.len().div_ceil(64));
+        // All that a path leads to, and of these what one leads to through an operation that leads.
+        let (mut after, mut behind) = (vec![0u64; until * words], vec![0u64; until * words]);
+        for i in (0..until).rev() {
+            let at = i * words;
+            for &r in readers[i].iter().filter(|&&r| r < until) {
+                let other = r * words;
+                for w in 0..words {
+                    let reached = after[other + w];
+                    after[at + w] |= reached;
+                    behind[at + w] |= if leads[r] { reached } else { behind[other + w] };
+                }
+                if r >= from {
+                    after[at + (r - from) / 64] |= 1 << ((r - from) % 64);
+                }
+            }
+            if leads[i] {
+                behind[at..at + words].copy_from_slice(&after[at..at + words]);
+            }
         }
-        readers.sort_unstable();
-        readers.dedup();
-        let (mut all, mut far) = (after[i].clone(), behind[i].clone());
-        for r in readers.into_iter().filter(|&r| r > i) {
-            all.add(r);
-            all.join(&after[r]);
-            far.join(if leads(module.op(ops[r]).kind()) { &after[r] } else { &behind[r] });
-        }
-        if leads(module.op(ops[i]).kind()) {
-            far = all.clone();
-        }
-        (after[i], behind[i]) = (all, far);
+        Behind { from, words, bits: behind }
     }
-    behind
+
+    /// Whether `to`, which is in the range, is behind `op`.
+    fn has(&self, op: usize, to: usize) -> bool {
+        let bit = to - self.from;
+        self.bits[op * self.words + bit / 64] >> (bit % 64) & 1 == 1
+    }
 }
 
 /// Bytes of an array.
 fn bytes(module: &Module, v: ValueId) -> Option<f64> {
     let ty = module.ty(v).as_tensor()?;
     Some(ty.num_elements()? as f64 * ty.elem.storage_bytes() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Norms and products in turn, each of which reads what was before.
+    #[test]
+    fn operations_are_looked_at_a_few_at_a_time() {
+        let (x, row) = ("tensor<32x32xf32>", "tensor<32xf32>");
+        let mut body = String::from("%zero = stablehlo.constant dense<0.0> : tensor<f32>\n");
+        let mut last = "%a".to_string();
+        for i in 0..30 {
+            body += &format!(
+                "%s{i} = stablehlo.reduce({last} init: %zero) applies stablehlo.add across dimensions = [1] : ({x}, tensor<f32>) -> {row}
+                 %b{i} = stablehlo.broadcast_in_dim %s{i}, dims = [0] : ({row}) -> {x}
+                 %d{i} = stablehlo.divide {last}, %b{i} : {x}
+                 %p{i} = stablehlo.dot_general %d{i}, %a, contracting_dims = [1] x [0] : ({x}, {x}) -> {x}
+                 %r{i} = stablehlo.add %p{i}, {last} : {x}\n"
+            );
+            last = format!("%r{i}");
+        }
+        let text = format!("func.func @main(%a: {x}) -> {x} {{\n{body}return {last} : {x}\n}}");
+        let module = meshwork_ir::text::parse(&text).unwrap_or_else(|d| panic!("{}", d.render("test", &text)));
+        let body = module.entry().and_then(|func| module.body_of(func, 0)).expect("a body");
+        let all = least(&module, body);
+        assert!(all.started >= 60.0 && all.bytes > 100.0 * 4096.0, "{all:?}");
+        for together in [1, 7, 64, 100] {
+            assert_eq!(least_by(&module, body, together), all, "{together} together");
+        }
+    }
 }

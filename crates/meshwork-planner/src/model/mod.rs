@@ -34,6 +34,10 @@ const MICROSECONDS: f64 = 1e6;
 /// What holding an argument costs, as a share of reading it: of two ways that take the same time, the leaner one is proposed.
 const HELD: f64 = 1e-4;
 
+/// Networks up to this many nodes, as tied layers give, are divided this often to close the gap.
+const FEW_NODES: usize = 1500;
+const DIVISIONS: usize = 40;
+
 /// A program on a mesh of a machine, as a network.
 pub struct Model {
     network: Network,
@@ -98,7 +102,9 @@ impl Model {
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<Proposal, NetworkError> {
         self.network.set_limit(memory);
-        let found = solve(&self.network, effort, stop)?;
+        let divisions =
+            if self.network.len() <= FEW_NODES { effort.divisions.max(DIVISIONS) } else { effort.divisions };
+        let found = solve(&self.network, &Effort { divisions, ..*effort }, stop)?;
         let sharding = |class: usize, rank: usize, result: usize| {
             let place = self.labels[class][found.labels[class]].results[result];
             place.sharding(rank, &self.mesh, &self.mesh_name)

@@ -5,6 +5,7 @@ use super::core::Core;
 use super::prices::Prices;
 
 /// Messages along the edges in both directions.
+#[derive(Clone)]
 pub(super) struct Messages {
     /// Where the message to each end of each edge starts.
     starts: Vec<[usize; 2]>,
@@ -47,6 +48,25 @@ impl Messages {
     /// the least cost of each part sums up to a bound. Of a node's cost, each of its edges that the pass has still to visit
     /// gets an equal share.
     pub(super) fn pass(&mut self, core: &Core, prices: &Prices, direction: Direction) -> f64 {
+        self.visit::<false>(core, prices, direction, &mut [])
+    }
+
+    /// One pass that also says by how much the bound is higher for labellings with each label: the least cost of the parts that a node
+    /// is in, with this label, less their least cost with any.
+    pub(super) fn pass_by_label(&mut self, core: &Core, prices: &Prices, direction: Direction) -> (f64, Vec<f64>) {
+        let mut more = vec![0.0; core.costs.len()];
+        let bound = self.visit::<true>(core, prices, direction, &mut more);
+        (bound, more)
+    }
+
+    /// A pass. If `BY_LABEL`, it adds to `more` by how much parts cost more with each label than at least.
+    fn visit<const BY_LABEL: bool>(
+        &mut self,
+        core: &Core,
+        prices: &Prices,
+        direction: Direction,
+        more: &mut [f64],
+    ) -> f64 {
         let mut bound = 0.0;
         let nodes = core.len();
         for step in 0..nodes {
@@ -78,8 +98,13 @@ impl Messages {
             let forward = around.iter().filter(|neighbour| ahead(neighbour.node)).count();
             let share = 1.0 / forward.max(around.len() - forward).max(1) as f64;
             let rest = 1.0 - share * forward as f64;
+            let first = core.range(node).start;
             if rest > 1e-12 {
-                bound += rest * least(sums).1;
+                let smallest = least(sums).1;
+                bound += rest * smallest;
+                if BY_LABEL {
+                    more[first..].iter_mut().zip(&*sums).for_each(|(more, sum)| *more += rest * (sum - smallest));
+                }
             }
             for neighbour in around.iter().filter(|neighbour| ahead(neighbour.node)) {
                 let starts = self.starts[neighbour.edge as usize];
@@ -99,6 +124,13 @@ impl Messages {
                 bound += smallest;
                 for (value, raw) in self.values[to..to + columns].iter_mut().zip(raw) {
                     *value = (*raw - smallest).min(core.large);
+                }
+                // What is left of the edge is the smallest for some pair of each label of the other end.
+                for label in if BY_LABEL { 0..count } else { 0..0 } {
+                    let own = share * self.sums[label] - self.values[back + label];
+                    let row = table[label * columns..][..columns].iter().zip(&self.values[to..to + columns]);
+                    let left = row.fold(f64::INFINITY, |low, (pair, given)| low.min(own + pair - given));
+                    more[first + label] += left - smallest;
                 }
             }
         }

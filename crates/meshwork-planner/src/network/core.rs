@@ -3,9 +3,11 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::reduce::Reduced;
 
+#[derive(Clone)]
 pub(super) struct Core {
     /// The node of the network for each node here, in the network's order.
     nodes: Vec<usize>,
@@ -18,7 +20,7 @@ pub(super) struct Core {
     pub(super) edges: Vec<[u32; 2]>,
     /// For each edge its table.
     tables: Vec<u32>,
-    distinct: Vec<Table>,
+    distinct: Arc<Vec<Table>>,
     /// Where the neighbours of each node start in `around`; one more than nodes.
     starts: Vec<usize>,
     around: Vec<Neighbour>,
@@ -42,6 +44,7 @@ pub(super) struct Neighbour {
     pub(super) end: u8,
 }
 
+#[derive(Clone)]
 struct Use {
     times: Range<u32>,
     usages: usize,
@@ -63,7 +66,7 @@ impl Core {
             costs: Vec::new(),
             edges: Vec::new(),
             tables: Vec::new(),
-            distinct: Vec::new(),
+            distinct: Arc::default(),
             starts: vec![0],
             around: Vec::new(),
             span_starts: vec![0],
@@ -105,6 +108,7 @@ impl Core {
             }
             core.span_starts.push(core.spans.len());
         }
+        let mut distinct: Vec<Table> = Vec::new();
         let mut seen: HashMap<Vec<u64>, u32> = HashMap::new();
         for link in reduced.edges.iter().filter(|link| link.open) {
             let [a, b] = link.ends.map(|end| number[end] as usize);
@@ -119,7 +123,6 @@ impl Core {
             }
             let mut key: Vec<u64> = costs.iter().map(|cost| cost.to_bits()).collect();
             key.push(core.count(b) as u64);
-            let distinct = &mut core.distinct;
             let (rows, columns) = (core.offsets[a + 1] - core.offsets[a], core.offsets[b + 1] - core.offsets[b]);
             let table = *seen.entry(key).or_insert_with(|| {
                 let turned =
@@ -132,12 +135,13 @@ impl Core {
             core.tables.push(table);
         }
         core.connect();
-        core.large = core.largest();
+        core.large = core.largest(&distinct);
         core.least_price = core.large * 1e-6 / (1.0 + most.iter().copied().max().unwrap_or(0) as f64);
         // A forbidden pair costs more than all else together.
-        for table in core.distinct.iter_mut().flat_map(|table| &mut table.by) {
+        for table in distinct.iter_mut().flat_map(|table| &mut table.by) {
             table.iter_mut().for_each(|cost| *cost = cost.min(core.large));
         }
+        core.distinct = Arc::new(distinct);
         core
     }
 
@@ -155,14 +159,14 @@ impl Core {
     }
 
     /// The sum over nodes and edges of how far finite costs lie apart: no change of labels can bring more.
-    fn largest(&self) -> f64 {
+    fn largest(&self, distinct: &[Table]) -> f64 {
         let spread = |costs: &[f64]| {
             let finite = costs.iter().filter(|cost| cost.is_finite());
             let (least, most) = finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, m), c| (l.min(*c), m.max(*c)));
             (most - least).max(0.0)
         };
         let nodes: f64 = (0..self.len()).map(|node| spread(&self.costs[self.range(node)])).sum();
-        let of_table: Vec<f64> = self.distinct.iter().map(|table| spread(&table.by[0])).collect();
+        let of_table: Vec<f64> = distinct.iter().map(|table| spread(&table.by[0])).collect();
         let edges: f64 = self.tables.iter().map(|table| of_table[*table as usize]).sum();
         (nodes + edges) * 2.0 + 1.0
     }

@@ -24,6 +24,8 @@ pub(super) struct Dual {
 
 /// The relative error that a bound's sum may have.
 const ROUNDING: f64 = 1e-12;
+/// The relative distance by which a label has to be worse than a labelling that is known.
+const MET: f64 = 1e-9;
 /// Passes before prices first move.
 const FIRST_PASSES: usize = 10;
 /// Passes without a better bound after which the step becomes smaller, by how much, and where it starts over.
@@ -46,6 +48,38 @@ impl Dual {
             stale: 0,
             done: 0,
         }
+    }
+
+    /// The same messages and prices for a part of the labellings, of which no bound is known yet.
+    pub(super) fn go_on(&self) -> Self {
+        Self {
+            messages: self.messages.clone(),
+            best: self.best.clone(),
+            prices: self.best.clone(),
+            bound: f64::NEG_INFINITY,
+            slope: self.slope.clone(),
+            step: 1.0,
+            stale: 0,
+            done: self.done,
+        }
+    }
+
+    /// Forbids labels with which no labelling within the limits costs less than `target`, and says how many.
+    pub(super) fn forbid(&mut self, core: &mut Core, target: f64) -> usize {
+        self.prices.clone_from(&self.best);
+        let mut count = 0;
+        for direction in [Direction::Forward, Direction::Backward] {
+            let (least, more) = self.messages.pass_by_label(core, &self.prices, direction);
+            let bound = least - self.prices.limits - ROUNDING * (least.abs() + self.prices.limits.abs());
+            self.bound = self.bound.max(bound);
+            for (cost, more) in core.costs.iter_mut().zip(more) {
+                if *cost < core.large && bound + more * (1.0 - ROUNDING) > target + MET * target.abs() {
+                    *cost = core.large;
+                    count += 1;
+                }
+            }
+        }
+        count
     }
 
     /// The labelling of the last pass.

@@ -22,6 +22,7 @@
 
 mod block;
 mod bound;
+mod branch;
 mod core;
 mod dual;
 mod error;

@@ -1,5 +1,6 @@
 //! Bound and search together, in rounds: one thread raises the bound and moves the prices, the others search at these prices.
 
+use super::branch::divide;
 use super::core::Core;
 use super::dual::Dual;
 use super::reduce::reduce;
@@ -16,11 +17,13 @@ pub struct Effort {
     pub walks: usize,
     /// Where the random numbers start.
     pub seed: u64,
+    /// How often the labels of a node are divided in two at most, where bound and labelling stay apart.
+    pub divisions: usize,
 }
 
 impl Default for Effort {
     fn default() -> Self {
-        Self { rounds: 36, walks: 1, seed: 1 }
+        Self { rounds: 36, walks: 1, seed: 1, divisions: 0 }
     }
 }
 
@@ -119,5 +122,6 @@ fn search(core: &Core, effort: &Effort, stop: &(dyn Fn() -> bool + Sync)) -> (St
         }
         round += 1;
     }
-    (best, dual.bound, round)
+    let bound = divide(core, dual, &mut best, (effort.divisions, work, effort.seed), stop);
+    (best, bound, round)
 }

@@ -134,7 +134,7 @@ fn equal_efforts_give_equal_results() {
     let kind = Kind { nodes: 60, labels: 6, chords: 60, forbidden: 10, limit: Some(60) };
     for walks in [1, 2] {
         let network = random_network(kind, &mut random);
-        let effort = Effort { rounds: 8, walks, seed: 5 };
+        let effort = Effort { rounds: 8, walks, seed: 5, divisions: 2 * walks };
         let first = solve(&network, &effort, &|| false).unwrap();
         assert_eq!(first, solve(&network, &effort, &|| false).unwrap());
     }
@@ -241,4 +241,28 @@ fn bad_input_is_named() {
     network.usage(a, 0..1, vec![u64::MAX, 0]).unwrap();
     let error = solve(&network, &Effort::default(), &|| false).unwrap_err();
     assert_eq!(error, NetworkError::TooMuch { total: u128::from(u64::MAX) });
+}
+
+/// Forbidding and dividing never lose a best labelling, and close gaps that one round leaves.
+#[test]
+fn divisions_keep_the_bound_below_every_labelling() {
+    let mut random = Random::new(21);
+    let kind = Kind { nodes: 7, labels: 4, chords: 6, forbidden: 10, limit: Some(14) };
+    let (mut open, mut closed) = (0, 0);
+    for number in 0..400 {
+        let network = random_network(kind, &mut random);
+        let effort = Effort { rounds: 1, ..Effort::default() };
+        let least = optimum(&network);
+        let before = solve(&network, &effort, &|| false).unwrap();
+        let after = solve(&network, &Effort { divisions: 20, ..effort }, &|| false).unwrap();
+        assert!(after.bound >= before.bound - 1e-9, "network {number}: {} after {}", after.bound, before.bound);
+        let Some(least) = least else { continue };
+        assert!(after.bound <= least + 1e-9 * least.abs(), "network {number}: {} above {least}", after.bound);
+        if before.bound < least - 0.01 * least.abs() {
+            open += 1;
+            closed += usize::from(after.bound >= least - 0.01 * least.abs());
+        }
+    }
+    println!("{closed} of {open} gaps are closed");
+    assert!(open > 20 && closed * 3 >= open);
 }
