@@ -377,3 +377,29 @@ def rigid(q, w):
         q = q + 0.001 * dq
         return q / jnp.linalg.norm(q, axis=1, keepdims=True)
     return repeat(100, step, q)
+
+
+@problem(F, "angles on a ring", (65536,), (65536,), split=(0, 0))
+def ring(x, v):
+    return repeat(50, lambda x: (x + 0.1 * v + 0.05 * jnp.sin(3 * x)) % (2 * np.pi), x)
+
+
+@problem(F, "distances on a sphere", uniform(1024, 2), uniform(1024, 2))
+def sphere(a, b):
+    (p, l), (q, m) = a.T, b.T
+    h = jnp.sin((p[:, None] - q) / 2) ** 2 + jnp.cos(p)[:, None] * jnp.cos(q) * jnp.sin((l[:, None] - m) / 2) ** 2
+    return (2 * jnp.arcsin(jnp.sqrt(h))).min(1)
+
+
+@problem(F, "periodic box", uniform(512, 3), split=(None,))
+def periodic(x):
+    def force(x):
+        d = x[:, None] - x[None]
+        d = d - jnp.round(d)
+        r = jnp.sum(d * d, -1) + 1e-3
+        return jnp.sum(d * (jnp.exp(-r) / r)[..., None], 1)
+    return repeat(5, lambda x: (x + 1e-4 * force(x)) % 1, x)
+
+
+problem(F, "polar coordinates f64", lambda r: r.standard_normal((2, 1 << 16)), split=(1,))(
+    lambda x: (jnp.hypot(x[0], x[1]), jnp.arctan2(x[0], x[1])))

@@ -338,3 +338,9 @@ problem(F, "entropies of rows", uniform(4096, 512))(
 problem(F, "special functions", uniform(1 << 17))(
     lambda x: jax.scipy.special.betainc(2.0, 3.0, x) + jax.scipy.special.i0(x) + jax.scipy.special.ndtri(0.01 + 0.98 * x))
 problem(F, "incomplete gamma", uniform(1 << 15))(lambda x: jax.scipy.special.gammainc(2.5, 4 * x))
+problem(F, "normal numbers f64", lambda r: r.standard_normal(1 << 16))(
+    lambda x: x + jax.random.normal(KEY(), (1 << 16,), jnp.float64))
+problem(F, "von mises", uniform(2048), uniform(512))(
+    lambda x, m: jax.nn.logsumexp(4 * jnp.cos(6 * x[:, None] - 6 * m), 1))
+problem(F, "cauchy likelihood, all pairs", uniform(1024))(
+    lambda x: jnp.sum(jnp.log1p((x[None] - x[:, None]) ** 2), 1))

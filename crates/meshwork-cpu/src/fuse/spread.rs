@@ -1,7 +1,7 @@
 //! What is computed before it is spread over more positions: inside the loop it would be computed again at each of them.
 
 use meshwork_ir::hash::HashSet;
-use meshwork_ir::op::MovementOp;
+use meshwork_ir::op::{BodyOp, MovementOp};
 use meshwork_ir::{BlockId, OpId, OpKind, ValueId};
 
 use super::{is_fusible, is_renaming, numbers};
@@ -17,6 +17,8 @@ const LEAST_SIZE: i64 = 4096;
 const LEAST_COST_OF_MANY: u32 = 4;
 const MANY_TIMES: i64 = 64;
 const MANY: i64 = 1 << 16;
+/// Rows up to this long take less time than what is computed once for each of them.
+const SHORT: i64 = 32;
 /// Operations that are looked at for the cost of one value.
 const MOST_OPS: usize = 64;
 
@@ -35,8 +37,8 @@ impl Compiler<'_> {
         module.ops_in(block).filter(spreads).filter_map(is_worth_it).collect()
     }
 
-    /// Whether `op` repeats its operand along a dimension around others of the operand. What is only repeated along inner
-    /// dimensions is one number per row, which loops compute once.
+    /// Whether `op` repeats its operand along a dimension around others of the operand, or along short rows. What is only repeated
+    /// along longer ones is one number per row, which loops compute once.
     fn is_spread(&self, op: OpId) -> bool {
         let module = self.cx.module;
         let data = module.op(op);
@@ -50,7 +52,25 @@ impl Compiler<'_> {
         let outermost = (0..to.len()).find(|&d| to[d] > 1 && !kept(d));
         let innermost = (0..to.len()).rev().find(|&d| kept(d));
         let around = matches!((outermost, innermost), (Some(repeated), Some(kept)) if repeated < kept);
-        around && size(to) >= LEAST_SIZE && size(to) >= LEAST_TIMES * size(from)
+        let row = innermost.map_or(SHORT + 1, |kept| size(&to[kept + 1..]));
+        let short = row <= SHORT && size(to) >= MANY && !self.is_of_rows(data.operands()[0]);
+        (around || short) && size(to) >= LEAST_SIZE && size(to) >= LEAST_TIMES * size(from)
+    }
+
+    /// Whether `value` is computed from the reduction of rows, perhaps of those that it is spread over again.
+    fn is_of_rows(&self, value: ValueId) -> bool {
+        let module = self.cx.module;
+        let (mut seen, mut work) = (HashSet::default(), vec![value]);
+        while let Some(v) = work.pop() {
+            let Some(op) = module.def_op(v) else { continue };
+            if seen.len() >= MOST_OPS || module.op(op).kind() == OpKind::Body(BodyOp::Reduce) {
+                return true;
+            }
+            if seen.insert(op) && is_fusible(module, op) {
+                work.extend(module.op(op).operands());
+            }
+        }
+        false
     }
 
     /// Whether an element of `value` takes `least` additions or more.
@@ -102,5 +122,23 @@ mod tests {
         }
         // One number for each of the outermost rows.
         assert!(!spread(0, "cosine").contains("fused cosine "), "{}", spread(0, "cosine"));
+    }
+
+    #[test]
+    fn what_short_rows_would_compute_again_is_computed_before() {
+        let spread = |rows: usize, n: usize| {
+            check(
+                &format!(
+                    "func.func @main(%x: tensor<{rows}x{n}xf32>, %v: tensor<{rows}xf32>) -> tensor<{rows}x{n}xf32> {{
+                       %c = stablehlo.cosine %v : tensor<{rows}xf32>
+                       %b = stablehlo.broadcast_in_dim %c, dims = [0] : (tensor<{rows}xf32>) -> tensor<{rows}x{n}xf32>
+                       %y = stablehlo.multiply %x, %b : tensor<{rows}x{n}xf32>
+                       return %y : tensor<{rows}x{n}xf32> }}"
+                ),
+                1e-6,
+            )
+        };
+        assert!(spread(8192, 16).contains("fused cosine "), "{}", spread(8192, 16));
+        assert!(!spread(1024, 128).contains("fused cosine "), "{}", spread(1024, 128));
     }
 }

@@ -37,6 +37,7 @@ impl<'a> Builder<'a> {
             Op::Load(arg) | Op::LoadAt(arg, _) => Ty::of(self.body.args[usize::from(arg)].elem).unwrap_or(Ty::Pred),
             Op::Unary(UnaryOp::IsFinite, _) | Op::Compare(..) => Ty::Pred,
             Op::Unary(_, a) | Op::Binary(_, a, _) | Op::MulAdd(a, _, _) | Op::Round(_, a) => self.ty(a),
+            Op::Far(_, a, _) | Op::FarApart(_, a, ..) => self.ty(a),
             Op::Select(_, a, _) => self.ty(a),
             Op::Store(..) | Op::StoreAt(..) | Op::StoreTemp(..) | Op::SetScalar(..) | Op::Reduce(..) => Ty::Pred,
         };
@@ -44,6 +45,13 @@ impl<'a> Builder<'a> {
             && let Op::Const(_, bits) = self.ops[usize::from(a)]
         {
             return self.push(Op::Const(ty, bits ^ 1 << (8 * ty.size() - 1)));
+        }
+        if let Op::Convert(to, a) = op
+            && let Op::Const(from, bits) = self.ops[usize::from(a)]
+            && from != Ty::Pred
+            && to != Ty::Pred
+        {
+            return self.push(Op::Const(to, super::interp::converted(from, to, bits)));
         }
         if let Op::Binary(f, a, c) = op
             && let Some(v) = self.shorter(f, ty, a, c)

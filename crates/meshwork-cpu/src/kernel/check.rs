@@ -168,6 +168,21 @@ impl Checker<'_> {
                 }
                 ty
             }
+            Op::Far(f, a, near) => {
+                let ty = self.same(a, near)?;
+                if super::interp::far(f, ty).is_none() {
+                    return Err(format!("not defined on {ty:?}"));
+                }
+                ty
+            }
+            Op::FarApart(f, a, b, near) => {
+                self.same(a, b)?;
+                let ty = self.same(a, near)?;
+                if super::interp::far_apart(f, ty).is_none() {
+                    return Err(format!("not defined on {ty:?}"));
+                }
+                ty
+            }
             Op::Convert(ty, a) => {
                 self.value(a)?;
                 ty

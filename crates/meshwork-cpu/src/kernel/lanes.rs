@@ -21,13 +21,22 @@ pub fn lanes(types: &[Option<Ty>]) -> usize {
     VECTOR / widest
 }
 
-/// Vectors in flight of a phase that reduces.
+/// Vectors in flight of a phase that reduces: where there are many operations, two, which wait for each other's results in turn, as
+/// long as their accumulators leave registers for what is between.
 pub fn interleave(phase: &Phase) -> usize {
-    let reduces = phase.ops.iter().filter(|op| matches!(op, Op::Reduce(..))).count();
+    let (mut reduces, mut registers) = (0, 0);
+    for op in &phase.ops {
+        if let Op::Reduce(how, ..) = op {
+            reduces += 1;
+            // Extremes have one more, for NaN.
+            registers += 2 + usize::from(matches!(how, Combine::Max | Combine::Min));
+        }
+    }
     let work = phase.ops.iter().filter(|op| !matches!(op, Op::Const(..) | Op::Scalar(..))).count();
     match (reduces, work) {
         (0..=1, 0..=24) => 4,
         (0..=2, 0..=40) => 2,
+        _ if registers <= 6 => 2,
         _ => 1,
     }
 }

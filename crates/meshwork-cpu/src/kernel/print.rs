@@ -34,6 +34,8 @@ impl fmt::Display for Op {
             Op::Compare(k, a, b) => write!(f, "{} %{a} %{b}", lower(&k)),
             Op::Select(p, a, b) => write!(f, "select %{p} %{a} %{b}"),
             Op::MulAdd(a, b, c) => write!(f, "muladd %{a} %{b} %{c}"),
+            Op::Far(k, a, b) => write!(f, "far {} %{a} %{b}", lower(&k)),
+            Op::FarApart(k, a, b, c) => write!(f, "far {} %{a} %{b} %{c}", lower(&k)),
             Op::Convert(ty, a) => write!(f, "convert {ty} %{a}"),
             Op::Bitcast(ty, a) => write!(f, "bitcast {ty} %{a}"),
             Op::Round(elem, a) => write!(f, "round {elem} %{a}"),

@@ -110,8 +110,8 @@ impl Op {
             Op::Unary(_, a) | Op::Convert(_, a) | Op::Bitcast(_, a) | Op::Round(_, a) => ([a, 0, 0], 1),
             Op::LoadAt(_, a) => ([a, 0, 0], 1),
             Op::Store(_, a) | Op::StoreTemp(_, a) | Op::SetScalar(_, a) | Op::Reduce(_, _, a) => ([a, 0, 0], 1),
-            Op::Binary(_, a, b) | Op::Compare(_, a, b) | Op::StoreAt(_, a, b) => ([a, b, 0], 2),
-            Op::Select(a, b, c) | Op::MulAdd(a, b, c) => ([a, b, c], 3),
+            Op::Binary(_, a, b) | Op::Compare(_, a, b) | Op::StoreAt(_, a, b) | Op::Far(_, a, b) => ([a, b, 0], 2),
+            Op::Select(a, b, c) | Op::MulAdd(a, b, c) | Op::FarApart(_, a, b, c) => ([a, b, c], 3),
         };
         list.into_iter().take(n)
     }
@@ -132,6 +132,8 @@ impl Op {
             Op::Reduce(c, k, a) => Op::Reduce(c, k, f(a)),
             Op::Binary(k, a, b) => Op::Binary(k, f(a), f(b)),
             Op::Compare(k, a, b) => Op::Compare(k, f(a), f(b)),
+            Op::Far(k, a, b) => Op::Far(k, f(a), f(b)),
+            Op::FarApart(k, a, b, c) => Op::FarApart(k, f(a), f(b), f(c)),
             Op::Select(a, b, c) => Op::Select(f(a), f(b), f(c)),
             Op::MulAdd(a, b, c) => Op::MulAdd(f(a), f(b), f(c)),
         }

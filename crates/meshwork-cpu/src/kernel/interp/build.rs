@@ -3,7 +3,7 @@
 use meshwork_ir::hash::HashMap;
 
 use super::reduce::{self, MOST};
-use super::{Code, Instr, Place, Program, Reduction, TILE, table};
+use super::{Code, Instr, Place, Program, Reduction, TILE, far, far_apart, table};
 use crate::kernel::error::KernelError;
 use crate::kernel::ir::{Access, Body, Extent, Op, Phase, Ty, Val};
 use crate::kernel::lanes;
@@ -246,6 +246,8 @@ impl Builder<'_> {
             Op::Compare(f, a, _) => Some(table::compare(f, self.ty(a))),
             Op::Select(_, a, _) => Some(table::select(self.ty(a).size())),
             Op::MulAdd(a, _, _) => table::mul_add(self.ty(a)),
+            Op::FarApart(f, a, ..) => far_apart(f, self.ty(a)),
+            Op::Far(f, a, _) => far(f, self.ty(a)),
             Op::Convert(to, a) => Some(table::convert(self.ty(a), to)),
             Op::Round(elem, _) => table::round(elem),
         };

@@ -6,6 +6,7 @@
 
 mod build;
 mod circle;
+mod far;
 pub(crate) mod loops;
 mod reduce;
 pub(crate) mod scalar;
@@ -17,6 +18,17 @@ use crate::kernel::lanes::BLOCK;
 use crate::step::Scratch;
 use loops::MapFn;
 use table::copy;
+
+pub use far::{far, far_apart};
+
+/// The number with these bits of type `from`, as the bits of a number of type `to`.
+pub fn converted(from: Ty, to: Ty, bits: u64) -> u64 {
+    let mut out = 0u64;
+    let src = std::ptr::from_ref(&bits).cast();
+    // SAFETY: one element at each pointer, of up to eight bytes, the low ones of a number.
+    unsafe { (table::convert(from, to).plain)(std::ptr::from_mut(&mut out).cast(), [src; 3], 1) };
+    out
+}
 
 /// Elements of a tile.
 pub const TILE: usize = 1024;

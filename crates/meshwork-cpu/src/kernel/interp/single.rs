@@ -1,7 +1,7 @@
 //! Kernels on one element: a list of calls without tiles, rows or masks, for loops over a few numbers.
 
 use super::loops::MapFn;
-use super::table;
+use super::{far, far_apart, table};
 use crate::kernel::ir::{Body, Op, Ty, Val};
 use crate::step::Scratch;
 
@@ -109,6 +109,8 @@ pub fn build(body: &Body, types: &[Vec<Option<Ty>>]) -> Option<Single> {
                 Op::Compare(f, a, _) => Some(table::compare(f, ty(a)?)),
                 Op::Select(_, a, _) => Some(table::select(ty(a)?.size())),
                 Op::MulAdd(a, _, _) => table::mul_add(ty(a)?),
+                Op::FarApart(f, a, ..) => far_apart(f, ty(a)?),
+                Op::Far(f, a, _) => far(f, ty(a)?),
                 Op::Convert(to, a) => Some(table::convert(ty(a)?, to)),
                 Op::Round(elem, _) => table::round(elem),
             };

@@ -18,6 +18,8 @@ pub struct Frame {
     pub buffer: i32,
     /// First free byte, a multiple of 32.
     pub bytes: i32,
+    /// Room for all registers during a call, if there is one.
+    pub registers: Option<i32>,
 }
 
 impl Frame {
@@ -25,6 +27,15 @@ impl Frame {
     pub fn slot(&mut self) -> i32 {
         self.bytes += 32;
         self.bytes - 32
+    }
+
+    /// Room for 8 pointers, then for 16 vectors.
+    fn saved(&mut self) -> i32 {
+        let end = self.bytes;
+        *self.registers.get_or_insert_with(|| {
+            self.bytes += 64 + 16 * 32;
+            end
+        })
     }
 }
 
@@ -113,7 +124,7 @@ impl Emitter<'_> {
         let n = self.values.len();
         let mut next = vec![NEVER; n];
         // Per instruction and operand, where the value is read after it.
-        let mut after = vec![[NEVER; 3]; insts.len()];
+        let mut after = vec![[NEVER; 4]; insts.len()];
         for (i, inst) in insts.iter().enumerate().rev() {
             for (slot, v) in after[i].iter_mut().zip(inst.sources()) {
                 *slot = next[v as usize];
@@ -324,6 +335,14 @@ impl State<'_, '_> {
                 self.retire(inst);
             }
             Inst::Call { site, slots } => self.call(site, slots),
+            Inst::Far { dst, mask, x, y, near, site, slots } => {
+                let r = self.far(dst, [mask, near, x, y], (site, slots));
+                self.retire(inst);
+                if self.value(dst).pin.is_none() {
+                    self.occupy(dst, r);
+                    self.drop_unread(dst);
+                }
+            }
             Inst::StoreOne { src, arg, scale, place, disp } => {
                 let r = self.register(src, &[src, place]);
                 let rm = self.one(arg, (place, disp), &[src, place]);
@@ -487,19 +506,64 @@ impl State<'_, '_> {
             }
             self.release(v);
         }
+        self.call_site(site, slots);
+        for (r, from) in pinned {
+            self.out.asm.vex(op::MOVUPS, true, r, 0, from, None);
+        }
+    }
+
+    /// The call itself; pointers survive it.
+    fn call_site(&mut self, site: u64, slots: i32) {
         let lost = [gpr::RSI, gpr::RDI, gpr::R8, gpr::R9, gpr::R10, gpr::R11];
         let lost: Vec<Gpr> = lost.into_iter().filter(|&r| self.out.pointers.contains(&Some(r))).collect();
-        let saved = (self.out.frame.slot(), self.out.frame.slot());
+        let saved = self.out.frame.saved();
         let asm = &mut *self.out.asm;
-        lost.iter().zip((saved.0..).step_by(8)).for_each(|(&r, byte)| asm.store(at(FRAME, byte), r));
+        lost.iter().zip((saved..).step_by(8)).for_each(|(&r, byte)| asm.store(at(FRAME, byte), r));
         asm.lea(gpr::RSI, at(FRAME, slots));
         asm.set_wide(gpr::RDI, site);
         asm.set_wide(gpr::RAX, super::calls::call as *const () as u64);
         asm.call(gpr::RAX);
-        lost.iter().zip((saved.0..).step_by(8)).for_each(|(&r, byte)| asm.load(r, at(FRAME, byte)));
-        for (r, from) in pinned {
-            asm.vex(op::MOVUPS, true, r, 0, from, None);
+        lost.iter().zip((saved..).step_by(8)).for_each(|(&r, byte)| asm.load(r, at(FRAME, byte)));
+    }
+
+    /// The register of [`Inst::Far`]'s result: all others are the same whether the call happened or not.
+    fn far(&mut self, dst: V, locked: [V; 4], (site, slots): (u64, i32)) -> u8 {
+        let [mask, near, x, y] = locked.map(|v| if v == NONE { NOWHERE } else { self.register(v, &locked) });
+        let to = match self.value(dst).pin {
+            Some(r) => r,
+            None if self.dies(locked[1]) => near,
+            None => self.take(&locked),
+        };
+        if to != near {
+            self.out.asm.vex(op::MOVAPS, true, to, 0, Rm::Reg(near), None);
         }
+        let wide = self.value(locked[0]).width == 32;
+        let skip = self.out.asm.label();
+        self.out.asm.vex(op::PTEST, wide, mask, 0, Rm::Reg(mask), None);
+        self.out.asm.jump_if(Cond::Equal, skip);
+        // Past the pointers.
+        let saved = self.out.frame.saved() + 64;
+        let live = |r: &u8| {
+            let v = self.held[usize::from(*r)];
+            *r != to && v != NONE && (self.value(v).pin.is_some() || self.next[v as usize] != NEVER)
+        };
+        let live: Vec<u8> = (0..16).filter(live).collect();
+        let asm = &mut *self.out.asm;
+        let operands = [x, near, y].into_iter().filter(|&r| r != NOWHERE);
+        for (r, slot) in operands.zip((slots..).step_by(32)) {
+            asm.vex(op::MOVUPS_STORE, true, r, 0, at(FRAME, slot), None);
+        }
+        for &r in &live {
+            asm.vex(op::MOVUPS_STORE, true, r, 0, at(FRAME, saved + 32 * i32::from(r)), None);
+        }
+        self.call_site(site, slots);
+        let asm = &mut *self.out.asm;
+        for &r in &live {
+            asm.vex(op::MOVUPS, true, r, 0, at(FRAME, saved + 32 * i32::from(r)), None);
+        }
+        asm.vex(op::MOVUPS, true, to, 0, at(FRAME, slots + 96), None);
+        asm.bind(skip);
+        to
     }
 
     /// The one element of `arg`, or the one `disp` bytes further on, and `place` more.

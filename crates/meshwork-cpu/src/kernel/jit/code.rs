@@ -9,6 +9,7 @@ use super::asm::Enc;
 use super::calls::Site;
 use super::inst::{Form, Home, Inst, NONE, V, Value, Vex, op};
 use crate::kernel::interp::loops::Loop;
+use crate::kernel::ir::{Cmp, Ty};
 
 /// log2 of 1, 2, 4 or 8.
 pub fn log2(size: usize) -> u8 {
@@ -188,6 +189,36 @@ impl Code<'_> {
         self.unit.sites.push(site);
         let width = lanes * size;
         slots[2 * count..].iter().map(|&slot| self.unit.value(width, Home::Called(slot))).collect()
+    }
+
+    /// `near`, or where the size `x` is beyond a limit what a loop gives for both.
+    pub fn far(&mut self, (run, limit): (Loop, f64), ty: Ty, x: V, near: V) -> V {
+        let limit = self.number(ty, limit);
+        let mask = self.compare(Cmp::Gt, ty, x, limit);
+        self.rarely(run, ty, mask, [x, NONE, near])
+    }
+
+    /// `near`, or where the size `x` is at least so many times the size `y` what a loop gives for all three.
+    pub fn far_apart(&mut self, (run, times): (Loop, f64), ty: Ty, [x, y, near]: [V; 3]) -> V {
+        let times = self.number(ty, times);
+        let limit = self.both(op::MUL[usize::from(ty == Ty::F64)], ty.size(), y, times);
+        let mask = self.compare(Cmp::Ge, ty, x, limit);
+        self.rarely(run, ty, mask, [x, y, near])
+    }
+
+    fn number(&mut self, ty: Ty, x: f64) -> V {
+        let bits = if ty == Ty::F32 { f32::to_bits(x as f32).into() } else { x.to_bits() };
+        self.unit.splat(ty.size(), bits)
+    }
+
+    fn rarely(&mut self, run: Loop, ty: Ty, mask: V, [x, y, near]: [V; 3]) -> V {
+        let site = Arc::new(Site::far(run, self.lanes, y != NONE));
+        let slots = self.unit.frame.slot();
+        (1..4).for_each(|_| _ = self.unit.frame.slot());
+        let dst = self.fresh(ty.size());
+        self.insts.push(Inst::Far { dst, mask, x, y, near, site: std::ptr::from_ref(&*site) as u64, slots });
+        self.unit.sites.push(site);
+        dst
     }
 
     /// The complement of a mask or integer.

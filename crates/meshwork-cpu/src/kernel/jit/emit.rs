@@ -69,7 +69,7 @@ pub fn compile(body: &Body, types: &[Vec<Option<Ty>>], stores: Stores) -> Option
     let strides = TABLES + 8 * (2 * args + temps) as i32;
     let index = strides + 8 * args as i32;
     let buffer = ((index + 24 * dims as i32) as u32).next_multiple_of(64) as i32;
-    let frame = Frame { ptrs: TABLES, strides, index, buffer, bytes: buffer + 64 };
+    let frame = Frame { ptrs: TABLES, strides, index, buffer, bytes: buffer + 64, registers: None };
     let mut unit = Unit { values: vec![], masks: vec![], pool: Pool::default(), frame, sites: vec![] };
     let scalars: Vec<i32> = (0..body.scalars).map(|_| unit.frame.slot()).collect();
     let mut steps = HashMap::default();

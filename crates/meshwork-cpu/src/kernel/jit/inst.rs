@@ -102,6 +102,9 @@ pub enum Inst {
     Keep { src: V, slot: i32 },
     /// Calls the function of a [`Site`](super::calls::Site), by its address, on vectors from this byte of the frame on.
     Call { site: u64, slots: i32 },
+    /// `near`, unless a lane of `mask` is set: then what the function of a [`Site`](super::calls::Site) gives for `x`, perhaps `y`, and
+    /// `near`.
+    Far { dst: V, mask: V, x: V, y: V, near: V, site: u64, slots: i32 },
     /// Reads the rest of the row; lanes beyond hold anything. `mask` selects lanes where the size is 4 or 8.
     LoadRest { dst: V, mask: V, arg: u16, scale: u8 },
     /// Writes the rest of the row.
@@ -131,17 +134,18 @@ impl Inst {
     /// Values it reads.
     pub fn sources(&self) -> impl Iterator<Item = V> + use<> {
         let list = match *self {
-            Inst::Vex(x) => [x.a, x.b, x.c],
-            Inst::Touch(v) | Inst::Test(v) => [v, NONE, NONE],
-            Inst::Store { src, .. } | Inst::Keep { src, .. } => [src, NONE, NONE],
-            Inst::StoreOne { src, place, .. } => [src, place, NONE],
-            Inst::Spread { place, .. } => [place, NONE, NONE],
-            Inst::LoadRest { mask, .. } => [mask, NONE, NONE],
-            Inst::StoreRest { src, mask, .. } | Inst::StorePair { src, mask, .. } => [src, mask, NONE],
-            Inst::Scatter { src, .. } => [src, NONE, NONE],
-            Inst::LoadTriple { masks, .. } => masks,
-            Inst::Gather { .. } | Inst::LoadPair { .. } | Inst::SpreadMask { .. } | Inst::Index { .. } => [NONE; 3],
-            Inst::Call { .. } => [NONE; 3],
+            Inst::Vex(x) => [x.a, x.b, x.c, NONE],
+            Inst::Touch(v) | Inst::Test(v) => [v, NONE, NONE, NONE],
+            Inst::Store { src, .. } | Inst::Keep { src, .. } => [src, NONE, NONE, NONE],
+            Inst::StoreOne { src, place, .. } => [src, place, NONE, NONE],
+            Inst::Spread { place, .. } => [place, NONE, NONE, NONE],
+            Inst::LoadRest { mask, .. } => [mask, NONE, NONE, NONE],
+            Inst::StoreRest { src, mask, .. } | Inst::StorePair { src, mask, .. } => [src, mask, NONE, NONE],
+            Inst::Scatter { src, .. } => [src, NONE, NONE, NONE],
+            Inst::LoadTriple { masks, .. } => [masks[0], masks[1], masks[2], NONE],
+            Inst::Far { mask, x, y, near, .. } => [mask, x, near, y],
+            Inst::Gather { .. } | Inst::LoadPair { .. } | Inst::SpreadMask { .. } | Inst::Index { .. } => [NONE; 4],
+            Inst::Call { .. } => [NONE; 4],
         };
         list.into_iter().filter(|&v| v != NONE)
     }
@@ -151,7 +155,7 @@ impl Inst {
         match *self {
             Inst::Vex(x) => Some(x.dst),
             Inst::LoadRest { dst, .. } | Inst::Gather { dst, .. } => Some(dst),
-            Inst::LoadPair { dst, .. } | Inst::LoadTriple { dst, .. } => Some(dst),
+            Inst::LoadPair { dst, .. } | Inst::LoadTriple { dst, .. } | Inst::Far { dst, .. } => Some(dst),
             Inst::Spread { dst, .. } | Inst::SpreadMask { dst, .. } | Inst::Index { dst, .. } => Some(dst),
             Inst::Touch(_)
             | Inst::Test(_)
@@ -238,6 +242,8 @@ pub mod op {
     pub const PANDN: Enc = enc(1, 1, 0xDF);
     pub const POR: Enc = enc(1, 1, 0xEB);
     pub const PXOR: Enc = enc(1, 1, 0xEF);
+    /// Sets the zero flag if no byte that two vectors have in common has a bit set.
+    pub const PTEST: Enc = enc(1, 2, 0x17);
     pub const PBLENDVB: Enc = enc(1, 3, 0x4C);
     /// Shifts by a constant: opcode of words, double and quad words; the extension is 2 (right), 4 (arithmetic), 6.
     pub const SHIFT: [Enc; 4] = [enc(1, 1, 0x71), enc(1, 1, 0x71), enc(1, 1, 0x72), enc(1, 1, 0x73)];

@@ -7,9 +7,9 @@ use super::arith::float_index;
 use super::code::{Code, Unit, log2};
 use super::inst::{Count, Form, Home, Inst, NONE, V, Vex, op};
 use super::triple;
-use crate::kernel::interp::table;
+use crate::kernel::interp::{self, table};
 use crate::kernel::ir::{Access, BinaryOp, Body, Combine, Extent, Op, Phase, Ty, UnaryOp, Val};
-use crate::kernel::{Stores, lanes};
+use crate::kernel::{Stores, lanes, math};
 
 /// Which part of a phase is being written.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -400,6 +400,15 @@ impl<'a> Lower<'a> {
                     let product = code.binary(BinaryOp::Multiply, ty, val(a), val(b))?;
                     code.binary(BinaryOp::Add, ty, product, val(c))?
                 }
+            }
+            Op::FarApart(f, x, y, near) => {
+                let ty = self.ty(x);
+                let run = interp::far_apart(f, ty)?;
+                code.far_apart((run, math::times(ty)), ty, [x, y, near].map(val))
+            }
+            Op::Far(f, x, near) => {
+                let ty = self.ty(x);
+                code.far((interp::far(f, ty)?, math::limit(f, ty)?), ty, val(x), val(near))
             }
             Op::Convert(to, a) => code.convert(self.ty(a), to, val(a))?,
             Op::Bitcast(_, a) => val(a),

@@ -20,7 +20,7 @@ const MOST_PINS: usize = 9;
 pub fn compile(body: &Body, types: &[Vec<Option<Ty>>], flow: &[Flow]) -> Option<Function> {
     let args = body.args.len();
     let buffer = ((TABLES + 8 * args as i32) as u32).next_multiple_of(64) as i32;
-    let frame = Frame { ptrs: TABLES, strides: TABLES, index: TABLES, buffer, bytes: buffer + 64 };
+    let frame = Frame { ptrs: TABLES, strides: TABLES, index: TABLES, buffer, bytes: buffer + 64, registers: None };
     let mut unit = Unit { values: vec![], masks: vec![], pool: Pool::default(), frame, sites: vec![] };
     let scalars: Vec<i32> = (0..body.scalars).map(|_| unit.frame.slot()).collect();
     let mut asm = Asm::default();

@@ -1,29 +1,53 @@
-//! Hyperbolic functions, and inverse functions of circles and hyperbolas, of `f32` in `f32` arithmetic.
+//! Hyperbolic functions and their inverses, of either float type in its own arithmetic; arc sine and arc cosine of `f32`.
 
 use super::super::build::Builder;
 use super::super::ir::{Cmp, Ty, UnaryOp, Val};
 use super::copysign;
-use super::single::{LOGARITHM, half_exp};
+use super::logarithm::Logarithm;
+use super::{single, wide};
 
 const F: Ty = Ty::F32;
 
-/// From here on `x² + 1` and `x² - 1` are `x²`.
-const FAR: f64 = 1e9;
+/// From here on `x² + 1`, `x² - 1` and, in `ln(1 + x)`, `1 + x` have no digit of the one.
+fn far(ty: Ty) -> f64 {
+    if ty == F { 1e9 } else { 1e17 }
+}
 
 /// `(sinh(x) - x) / x³` in x² up to 1.
 const SINH: [f64; 4] =
     [0.166_666_671_633_720_4, 0.008_333_349_600_434_303, 0.000_198_361_594_812_013_2, 2.816_951_564_454_939_2e-6];
 
+/// The same as its series: 1/(2n+3)!.
+const SINH_SERIES: [f64; 9] = {
+    let mut out = [0.0; 9];
+    let (mut n, mut factorial) = (0, 1.0);
+    while n < out.len() {
+        factorial *= ((2 * n + 2) * (2 * n + 3)) as f64;
+        out[n] = 1.0 / factorial;
+        n += 1;
+    }
+    out
+};
+
+fn logarithm(ty: Ty) -> &'static Logarithm {
+    if ty == F { &single::LOGARITHM } else { &wide::LOGARITHM }
+}
+
+fn half_exp(b: &mut Builder<'_>, x: Val) -> Val {
+    if b.ty(x) == F { single::half_exp(b, x) } else { wide::half_exp(b, x) }
+}
+
 /// `(e^x - e^-x) / 2`.
 pub fn sinh(b: &mut Builder<'_>, x: Val) -> Val {
-    let (one, quarter) = (b.num(F, 1.0), b.num(F, 0.25));
+    let ty = b.ty(x);
+    let (one, quarter) = (b.num(ty, 1.0), b.num(ty, 0.25));
     let size = b.un(UnaryOp::Abs, x);
     let half = half_exp(b, size);
     let other = b.div(quarter, half);
     let far = b.sub(half, other);
     let far = copysign(b, far, x);
     let square = b.mul(x, x);
-    let p = b.poly(square, &SINH);
+    let p = if ty == F { b.poly(square, &SINH) } else { b.poly(square, &SINH_SERIES) };
     let cube = b.mul(square, x);
     let near = b.fma(cube, p, x);
     let is_near = b.cmp(Cmp::Lt, size, one);
@@ -32,7 +56,8 @@ pub fn sinh(b: &mut Builder<'_>, x: Val) -> Val {
 
 /// `(e^x + e^-x) / 2`.
 pub fn cosh(b: &mut Builder<'_>, x: Val) -> Val {
-    let quarter = b.num(F, 0.25);
+    let ty = b.ty(x);
+    let quarter = b.num(ty, 0.25);
     let size = b.un(UnaryOp::Abs, x);
     let half = half_exp(b, size);
     let other = b.div(quarter, half);
@@ -41,17 +66,19 @@ pub fn cosh(b: &mut Builder<'_>, x: Val) -> Val {
 
 /// `ln(1 + near)`, or `ln(2 size)` where `size` is large.
 fn log_of(b: &mut Builder<'_>, size: Val, near: Val) -> Val {
-    let (limit, two, zero) = (b.num(F, FAR), b.num(F, std::f64::consts::LN_2), b.num(F, 0.0));
+    let ty = b.ty(size);
+    let (limit, two, zero) = (b.num(ty, far(ty)), b.num(ty, std::f64::consts::LN_2), b.num(ty, 0.0));
     let far = b.cmp(Cmp::Gt, size, limit);
     let of = b.select(far, size, near);
-    let log = LOGARITHM.log1p(b, of);
+    let log = logarithm(ty).log1p(b, of);
     let more = b.select(far, two, zero);
     b.add(log, more)
 }
 
 /// `ln(x + √(x² + 1))`.
 pub fn asinh(b: &mut Builder<'_>, x: Val) -> Val {
-    let one = b.num(F, 1.0);
+    let ty = b.ty(x);
+    let one = b.num(ty, 1.0);
     let size = b.un(UnaryOp::Abs, x);
     let square = b.mul(size, size);
     let sum = b.add(square, one);
@@ -65,7 +92,8 @@ pub fn asinh(b: &mut Builder<'_>, x: Val) -> Val {
 
 /// `ln(x + √(x² - 1))`.
 pub fn acosh(b: &mut Builder<'_>, x: Val) -> Val {
-    let (one, two, nan) = (b.num(F, 1.0), b.num(F, 2.0), b.num(F, f64::NAN));
+    let ty = b.ty(x);
+    let (one, two, nan) = (b.num(ty, 1.0), b.num(ty, 2.0), b.num(ty, f64::NAN));
     let above = b.sub(x, one);
     let sum = b.add(above, two);
     let product = b.mul(above, sum);
@@ -78,11 +106,12 @@ pub fn acosh(b: &mut Builder<'_>, x: Val) -> Val {
 
 /// `½ ln((1 + x) / (1 - x))`.
 pub fn atanh(b: &mut Builder<'_>, x: Val) -> Val {
-    let (one, half) = (b.num(F, 1.0), b.num(F, 0.5));
+    let ty = b.ty(x);
+    let (one, half) = (b.num(ty, 1.0), b.num(ty, 0.5));
     let size = b.un(UnaryOp::Abs, x);
     let (twice, less) = (b.add(size, size), b.sub(one, size));
     let ratio = b.div(twice, less);
-    let log = LOGARITHM.log1p(b, ratio);
+    let log = logarithm(ty).log1p(b, ratio);
     let v = b.mul(log, half);
     copysign(b, v, x)
 }
@@ -146,6 +175,6 @@ pub fn acos(b: &mut Builder<'_>, x: Val) -> Val {
 
 /// The arc tangent.
 pub fn atan(b: &mut Builder<'_>, x: Val) -> Val {
-    let one = b.num(F, 1.0);
+    let one = b.num(b.ty(x), 1.0);
     super::double::atan2(b, x, one)
 }

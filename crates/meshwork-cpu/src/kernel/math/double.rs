@@ -12,119 +12,6 @@ const D: Ty = Ty::F64;
 /// 1.5 · 2^52: adding it leaves a number rounded to an integer in the low bits.
 const MAGIC: f64 = 6_755_399_441_055_744.0;
 
-/// 2/π in pieces of 24 bits: their products with an `f32` are exact.
-const TWO_OVER_PI: [f64; 9] = [
-    0.636_619_746_685_028_1,
-    2.568_255_297_319_410_6e-8,
-    2.937_095_214_933_759e-16,
-    3.254_379_400_173_245_6e-23,
-    1.208_961_370_882_853_7e-29,
-    5.667_556_795_740_071e-37,
-    2.620_403_111_209_721_5e-44,
-    7.053_957_680_880_629e-52,
-    1.582_624_282_116_559e-58,
-];
-
-/// `x · 2/π = n + f` modulo 4: gives the bits of n (in the low bits of an `i64`), sin(f·π/2) and cos(f·π/2).
-fn quadrant(b: &mut Builder<'_>, x: Val) -> (Val, Val, Val) {
-    const SIN: [f64; 6] = [
-        1.570_796_326_794_889_5,
-        -0.645_964_097_504_23,
-        0.079_692_626_153_026_62,
-        -0.004_681_752_559_511_007,
-        0.000_160_429_113_514_822_78,
-        -3.556_135_974_692_506_6e-6,
-    ];
-    const COS: [f64; 6] = [
-        0.999_999_999_999_933_6,
-        -1.233_700_550_118_012_5,
-        0.253_669_507_085_061_86,
-        -0.020_863_467_231_710_266,
-        0.000_919_158_199_851_541_7,
-        -2.484_527_315_610_498e-5,
-    ];
-    let x = b.convert(D, x);
-    let (quarter, four) = (b.num(D, 0.25), b.num(D, -4.0));
-    let mut turns = None;
-    for &piece in TWO_OVER_PI.iter().rev() {
-        let piece = b.num(D, piece);
-        let product = b.mul(x, piece);
-        // Whole turns of the circle are multiples of four; taking them away is exact.
-        let circles = b.mul(product, quarter);
-        let circles = b.un(UnaryOp::RoundNearestEven, circles);
-        let part = b.fma(circles, four, product);
-        turns = Some(match turns {
-            None => part,
-            Some(sum) => b.add(part, sum),
-        });
-    }
-    let turns = turns.unwrap_or(x);
-    let magic = b.num(D, MAGIC);
-    let shifted = b.add(turns, magic);
-    let n = b.sub(shifted, magic);
-    let f = b.sub(turns, n);
-    let square = b.mul(f, f);
-    let (s, c) = (b.poly(square, &SIN), b.poly(square, &COS));
-    let s = b.mul(s, f);
-    let n = b.cast(Ty::I64, shifted);
-    (n, s, c)
-}
-
-/// Whether n is odd.
-fn is_odd(b: &mut Builder<'_>, n: Val) -> Val {
-    let (one, zero) = (b.bits(Ty::I64, 1), b.bits(Ty::I64, 0));
-    let low = b.bin(BinaryOp::And, n, one);
-    b.cmp(Cmp::Ne, low, zero)
-}
-
-/// `v`, negated if n has the bit of two.
-fn turn(b: &mut Builder<'_>, n: Val, v: Val) -> Val {
-    let (two, places) = (b.bits(Ty::I64, 2), b.bits(Ty::I64, 62));
-    let bit = b.bin(BinaryOp::And, n, two);
-    let sign = b.bin(BinaryOp::ShiftLeft, bit, places);
-    let v = b.cast(Ty::I64, v);
-    let v = b.bin(BinaryOp::Xor, v, sign);
-    b.cast(D, v)
-}
-
-/// `result` as f32, but `x` itself where that is zero.
-fn keep_zero(b: &mut Builder<'_>, x: Val, result: Val) -> Val {
-    let zero = b.num(Ty::F32, 0.0);
-    let result = b.convert(Ty::F32, result);
-    let is_zero = b.cmp(Cmp::Eq, x, zero);
-    b.select(is_zero, x, result)
-}
-
-/// The sine.
-pub fn sin(b: &mut Builder<'_>, x: Val) -> Val {
-    let (n, s, c) = quadrant(b, x);
-    let odd = is_odd(b, n);
-    let v = b.select(odd, c, s);
-    let v = turn(b, n, v);
-    keep_zero(b, x, v)
-}
-
-/// The cosine.
-pub fn cos(b: &mut Builder<'_>, x: Val) -> Val {
-    let (n, s, c) = quadrant(b, x);
-    let one = b.bits(Ty::I64, 1);
-    let odd = is_odd(b, n);
-    let v = b.select(odd, s, c);
-    let next = b.add(n, one);
-    let v = turn(b, next, v);
-    b.convert(Ty::F32, v)
-}
-
-/// The tangent.
-pub fn tan(b: &mut Builder<'_>, x: Val) -> Val {
-    let (n, s, c) = quadrant(b, x);
-    let odd = is_odd(b, n);
-    let minus = b.un(UnaryOp::Negate, s);
-    let (top, bottom) = (b.select(odd, c, s), b.select(odd, minus, c));
-    let v = b.div(top, bottom);
-    keep_zero(b, x, v)
-}
-
 /// `2^t`, zero or infinite as f32 where |t| is large.
 fn exp2(b: &mut Builder<'_>, t: Val) -> Val {
     const EXP2: [f64; 9] = [
@@ -258,7 +145,7 @@ pub fn pow(b: &mut Builder<'_>, x: Val, y: Val) -> Val {
     b.select(trivial, one, r)
 }
 
-/// The angle of the point (x, y).
+/// The angle of the point (x, y), of either float type.
 pub fn atan2(b: &mut Builder<'_>, y: Val, x: Val) -> Val {
     /// `atan(z)/z` in z² up to 1.
     const ATAN: [f64; 11] = [
@@ -274,6 +161,31 @@ pub fn atan2(b: &mut Builder<'_>, y: Val, x: Val) -> Val {
         -0.007_199_522_185_586_006_5,
         0.001_091_137_748_081_25,
     ];
+    /// The same to the digits of `f64`.
+    const ATAN_WIDE: [f64; 21] = [
+        1.0,
+        -0.333_333_333_333_328_6,
+        0.199_999_999_999_299_46,
+        -0.142_857_142_815_926_93,
+        0.111_111_109_820_871_26,
+        -0.090_909_066_056_568_98,
+        0.076_922_755_552_056_3,
+        -0.066_663_711_877_210_98,
+        0.058_803_420_024_015_43,
+        -0.052_527_255_573_225_747,
+        0.047_197_239_923_211_12,
+        -0.042_125_723_963_855_326,
+        0.036_510_813_527_210_35,
+        -0.029_700_717_736_234_23,
+        0.021_740_213_830_758_134,
+        -0.013_674_139_288_399_478,
+        0.007_038_646_202_989_813,
+        -0.002_804_765_553_170_131_5,
+        0.000_803_360_418_162_602_7,
+        -0.000_146_170_881_636_250_13,
+        1.263_117_843_047_742_6e-5,
+    ];
+    let ty = b.ty(x);
     let (wide_y, wide_x) = (b.convert(D, y), b.convert(D, x));
     let (zero, one, infinity) = (b.num(D, 0.0), b.num(D, 1.0), b.num(D, f64::INFINITY));
     let (quarter, half) = (b.num(D, std::f64::consts::FRAC_PI_2), b.num(D, std::f64::consts::PI));
@@ -285,7 +197,7 @@ pub fn atan2(b: &mut Builder<'_>, y: Val, x: Val) -> Val {
     let corner = b.cmp(Cmp::Eq, smaller, infinity);
     let z = b.select(corner, one, z);
     let square = b.mul(z, z);
-    let p = b.poly(square, &ATAN);
+    let p = if ty == D { b.poly(square, &ATAN_WIDE) } else { b.poly(square, &ATAN) };
     let angle = b.mul(p, z);
     let other = b.sub(quarter, angle);
     let steep = b.cmp(Cmp::Gt, up, along);
@@ -295,5 +207,5 @@ pub fn atan2(b: &mut Builder<'_>, y: Val, x: Val) -> Val {
     let left = b.cmp(Cmp::Lt, bits, none);
     let angle = b.select(left, back, angle);
     let angle = copysign(b, angle, wide_y);
-    b.convert(Ty::F32, angle)
+    b.convert(ty, angle)
 }

@@ -11,18 +11,23 @@
 //! | lgamma, digamma of f32 | polynomials around 2, Stirling's series, reflection (`gamma.rs`) | 3, 4 above 0 |
 //! | sinh, cosh, asinh, acosh, atanh of f32 | by way of exponential and logarithm (`arc.rs`) | 2, 2, 3, 3, 2 |
 //! | asin, acos of f32 | odd polynomial up to ½, else of half the angle | 2, 1.5 |
-//! | sin, cos, tan, pow, cbrt, atan, atan2 of f32 | in f64, rounded once at the end | 0.53 |
+//! | sin, cos, tan of f32 | polynomials of what is left of quarter circles; far from zero in f64 (`circle.rs`) | 1.6, 1.6, 3.1 |
+//! | pow, cbrt, atan, atan2 of f32 | in f64, rounded once at the end | 0.53 |
 //! | exp, expm1, logistic, tanh, log, log1p of f64 | series | 4 |
+//! | sinh, cosh, asinh, acosh, atanh, atan, atan2 of f64 | as of f32, with more terms | 4 |
+//! | erf_inv of f64 | polynomial in `ln(1 - x²)` up to 0.999; beyond, the reference's | 6 |
 //! | sin, cos of f64 | left to the interpreter, which has series up to a million (`interp/circle.rs`) | 1 |
 //! | other functions of f64 | left to the interpreter, which calls the reference's | |
 //!
 //! `tests/kernel/math.rs` holds these bounds.
 
 mod arc;
+mod circle;
 mod double;
 mod gamma;
 mod integer;
 mod logarithm;
+mod remainder;
 mod single;
 mod small;
 mod wide;
@@ -32,6 +37,10 @@ use meshwork_ir::ElementType;
 use super::build::Builder;
 use super::ir::{BinaryOp, Op, Ty, UnaryOp, Val};
 
+pub use circle::NEAR;
+pub use remainder::times;
+pub use wide::ERF_INV_NEAR;
+
 /// The number that the byte `code` of type `elem`, floats of one byte, stands for.
 pub fn decode(b: &mut Builder<'_>, elem: ElementType, code: Val) -> Val {
     small::decode(b, elem, code).unwrap_or(code)
@@ -40,6 +49,15 @@ pub fn decode(b: &mut Builder<'_>, elem: ElementType, code: Val) -> Val {
 /// The byte of type `elem` nearest to `x`.
 pub fn encode(b: &mut Builder<'_>, elem: ElementType, x: Val) -> Val {
     small::encode(b, elem, x).unwrap_or(x)
+}
+
+/// The largest size of an operand for which a function needs no [`Op::Far`]; `None` where it never does.
+pub fn limit(f: UnaryOp, ty: Ty) -> Option<f64> {
+    match (f, ty) {
+        (UnaryOp::Sine | UnaryOp::Cosine | UnaryOp::Tan, Ty::F32) => Some(circle::NEAR.into()),
+        (UnaryOp::ErfInv, Ty::F64) => Some(wide::ERF_INV_NEAR),
+        _ => None,
+    }
 }
 
 /// Adds `op`, whose operands are values of `b`, or what it expands to.
@@ -68,21 +86,21 @@ fn unary(b: &mut Builder<'_>, f: UnaryOp, x: Val) -> Val {
         (UnaryOp::Tanh, Ty::F32) => single::tanh(b, x),
         (UnaryOp::Logistic, Ty::F32) => single::logistic(b, x),
         (UnaryOp::Erf, Ty::F32) => single::erf(b, x),
-        (UnaryOp::Sine, Ty::F32) => double::sin(b, x),
-        (UnaryOp::Cosine, Ty::F32) => double::cos(b, x),
-        (UnaryOp::Tan | UnaryOp::ChloTan, Ty::F32) => double::tan(b, x),
+        (UnaryOp::Sine, Ty::F32) => circle::sin(b, x),
+        (UnaryOp::Cosine, Ty::F32) => circle::cos(b, x),
+        (UnaryOp::Tan | UnaryOp::ChloTan, Ty::F32) => circle::tan(b, x),
         (UnaryOp::Erfc, Ty::F32) => single::erfc(b, x),
         (UnaryOp::ErfInv, Ty::F32) => single::erf_inv(b, x),
         (UnaryOp::Lgamma, Ty::F32) => gamma::lgamma(b, x),
         (UnaryOp::Digamma, Ty::F32) => gamma::digamma(b, x),
-        (UnaryOp::Sinh, Ty::F32) => arc::sinh(b, x),
-        (UnaryOp::Cosh, Ty::F32) => arc::cosh(b, x),
-        (UnaryOp::Asinh, Ty::F32) => arc::asinh(b, x),
-        (UnaryOp::Acosh, Ty::F32) => arc::acosh(b, x),
-        (UnaryOp::Atanh, Ty::F32) => arc::atanh(b, x),
+        (UnaryOp::Sinh, Ty::F32 | Ty::F64) => arc::sinh(b, x),
+        (UnaryOp::Cosh, Ty::F32 | Ty::F64) => arc::cosh(b, x),
+        (UnaryOp::Asinh, Ty::F32 | Ty::F64) => arc::asinh(b, x),
+        (UnaryOp::Acosh, Ty::F32 | Ty::F64) => arc::acosh(b, x),
+        (UnaryOp::Atanh, Ty::F32 | Ty::F64) => arc::atanh(b, x),
         (UnaryOp::Asin, Ty::F32) => arc::asin(b, x),
         (UnaryOp::Acos, Ty::F32) => arc::acos(b, x),
-        (UnaryOp::Atan, Ty::F32) => arc::atan(b, x),
+        (UnaryOp::Atan, Ty::F32 | Ty::F64) => arc::atan(b, x),
         (UnaryOp::Cbrt, Ty::F32) => double::cbrt(b, x),
         (UnaryOp::Exponential, Ty::F64) => wide::exp(b, x),
         (UnaryOp::ExponentialMinusOne, Ty::F64) => wide::expm1(b, x),
@@ -90,6 +108,7 @@ fn unary(b: &mut Builder<'_>, f: UnaryOp, x: Val) -> Val {
         (UnaryOp::LogPlusOne, Ty::F64) => wide::LOGARITHM.log1p(b, x),
         (UnaryOp::Tanh, Ty::F64) => wide::tanh(b, x),
         (UnaryOp::Logistic, Ty::F64) => wide::logistic(b, x),
+        (UnaryOp::ErfInv, Ty::F64) => wide::erf_inv(b, x),
         _ => b.un(f, x),
     }
 }
@@ -103,9 +122,10 @@ fn binary(b: &mut Builder<'_>, f: BinaryOp, x: Val, y: Val) -> Val {
     }
     match (f, b.ty(x)) {
         (BinaryOp::Power, Ty::F32) => double::pow(b, x, y),
-        (BinaryOp::Atan2, Ty::F32) => double::atan2(b, x, y),
+        (BinaryOp::Atan2, Ty::F32 | Ty::F64) => double::atan2(b, x, y),
         (BinaryOp::Divide, ty) if ty.is_integer() => integer::div(b, x, y),
         (BinaryOp::Remainder, ty) if ty.is_integer() => integer::rem(b, x, y),
+        (BinaryOp::Remainder, Ty::F32 | Ty::F64) => remainder::rem(b, x, y),
         (BinaryOp::ShiftLeft | BinaryOp::ShiftRightLogical | BinaryOp::ShiftRightArithmetic, ty) if ty.size() < 4 => {
             integer::shift(b, f, x, y)
         }

@@ -1,7 +1,7 @@
 //! Functions of `f64` in `f64` arithmetic: exponentials and logarithms, by their series.
 
 use super::super::build::Builder;
-use super::super::ir::{BinaryOp, Cmp, Ty, UnaryOp, Val};
+use super::super::ir::{BinaryOp, Cmp, Op, Ty, UnaryOp, Val};
 use super::copysign;
 use super::logarithm::Logarithm;
 
@@ -53,11 +53,16 @@ fn exp_below(b: &mut Builder<'_>, x: Val) -> Val {
     let least = b.num(D, -1418.1);
     let x = b.bin(BinaryOp::Maximum, x, least);
     let (r, first, second) = reduce(b, x);
-    let mut list = vec![1.0, 1.0];
-    list.extend(EXP);
-    let e = b.poly(r, &list);
+    let e = exp_near(b, r);
     let e = b.mul(e, first);
     b.mul(e, second)
+}
+
+/// `e^r` for |r| up to half of ln 2.
+fn exp_near(b: &mut Builder<'_>, r: Val) -> Val {
+    let mut list = vec![1.0, 1.0];
+    list.extend(EXP);
+    b.poly(r, &list)
 }
 
 /// `e^x`.
@@ -65,6 +70,17 @@ pub fn exp(b: &mut Builder<'_>, x: Val) -> Val {
     let most = b.num(D, 710.0);
     let x = b.bin(BinaryOp::Minimum, x, most);
     exp_below(b, x)
+}
+
+/// `e^x / 2` for x from 0, infinite where that is not a number.
+pub fn half_exp(b: &mut Builder<'_>, x: Val) -> Val {
+    let (most, half) = (b.num(D, 711.0), b.num(D, 0.5));
+    let x = b.bin(BinaryOp::Minimum, x, most);
+    let (r, first, second) = reduce(b, x);
+    let e = exp_near(b, r);
+    let e = b.mul(e, half);
+    let e = b.mul(e, first);
+    b.mul(e, second)
 }
 
 /// `e^x - 1 = 2^j (2^i (e^r - 1) + (2^i - 2^-j))` where i + j = k.
@@ -157,3 +173,48 @@ fn log_normal(b: &mut Builder<'_>, x: Val, more: Option<Val>, correction: Option
 
 /// How logarithms of this type are taken.
 pub const LOGARITHM: Logarithm = Logarithm { ty: D, least: f64::MIN_POSITIVE, places: 54, normal: log_normal };
+
+/// Up to where [`ERF_INV`] is right.
+pub const ERF_INV_NEAR: f64 = 0.999;
+
+/// `erf_inv(x) / x` in `-ln(1 - x²) - 3.125`, for `ln(1 - x²)` down to -6.25.
+const ERF_INV: [f64; 23] = [
+    1.653_654_562_683_102_7,
+    0.240_158_182_425_589_7,
+    -0.006_033_670_871_427_011,
+    -0.000_740_702_534_166_940_2,
+    0.000_186_734_208_021_242_7,
+    -1.388_252_336_127_687_6e-5,
+    -1.365_469_179_659_206_8e-6,
+    4.234_787_767_278_065_3e-7,
+    -2.907_038_666_019_143e-8,
+    -4.112_633_104_297_614e-9,
+    1.051_220_244_012_178_4e-9,
+    -5.415_441_775_469_663_5e-11,
+    -1.297_750_520_201_496_6e-11,
+    2.633_572_492_460_848_4e-12,
+    -8.106_594_456_438_496e-14,
+    -4.055_413_974_688_6e-14,
+    6.581_955_305_929_239e-15,
+    2.166_994_626_283_574e-17,
+    -1.290_702_354_613_073e-16,
+    1.112_579_475_937_946_4e-17,
+    1.102_777_159_150_003_3e-18,
+    -1.678_733_061_525_677_3e-19,
+    -2.362_369_698_566_107e-22,
+];
+
+/// The inverse of the error function. Beyond [`ERF_INV_NEAR`] other polynomials would be needed, for one number of a thousand.
+pub fn erf_inv(b: &mut Builder<'_>, x: Val) -> Val {
+    let (one, middle) = (b.num(D, 1.0), b.num(D, 3.125));
+    let size = b.un(UnaryOp::Abs, x);
+    let minus = b.un(UnaryOp::Negate, size);
+    let rest = b.fma(minus, size, one);
+    let log = LOGARITHM.log(b, rest);
+    let sum = b.add(log, middle);
+    let w = b.un(UnaryOp::Negate, sum);
+    let p = b.poly(w, &ERF_INV);
+    let near = b.mul(p, size);
+    let v = b.push(Op::Far(UnaryOp::ErfInv, size, near));
+    copysign(b, v, x)
+}
