@@ -21,8 +21,8 @@ const MAX_BANDS: i64 = 2048;
 /// carried along a row.
 pub(super) fn bands(loops: &[Loop], bytes: usize) -> Option<Bands> {
     let to = output(loops.first()?)?.buf;
-    // What moves from turn to turn has no place of its own.
-    if loops.iter().flat_map(|l| &l.arrays).any(|a| !a.moved.is_empty()) {
+    // What moves from turn to turn has no place of its own, and elements at places of their own may be anywhere.
+    if loops.iter().flat_map(|l| &l.arrays).any(|a| !a.moved.is_empty() || a.picked) {
         return None;
     }
     if !loops.iter().all(|l| l.divisible && output(l).is_some_and(|a| a.buf == to)) {

@@ -281,7 +281,7 @@ pub(super) fn straighten(c: &mut Compiler<'_>, graph: &mut Graph, p: u32, copies
     let to = View::dense(buf, place.elem, &dims);
     let strides: Vec<i64> = (0..dims.len()).map(|d| if dims[d] == 1 { 0 } else { to.strides[d] }).collect();
     let offset = -strides.iter().zip(&graph.lo).map(|(s, l)| s * l).sum::<i64>();
-    graph.places[p as usize] = Place { buf, elem: place.elem, offset, strides, moved: vec![] };
+    graph.places[p as usize] = Place { buf, elem: place.elem, offset, strides, moved: vec![], picked: false };
     copies.push((from, to));
 }
 
@@ -309,7 +309,7 @@ fn in_place(graph: &Graph, outputs: &[(Id, Place)], l: &Loop, rows: bool) -> Has
             let same = |q: &u32| {
                 let place = &graph.places[*q as usize];
                 let here = place.elem == to.elem && place.offset == to.offset && place.strides == to.strides;
-                place.buf != from || (here && place.moved.is_empty())
+                place.buf != from || (here && place.moved.is_empty() && !place.picked)
             };
             if l.inputs.iter().all(same) {
                 out.insert((from, to.buf));

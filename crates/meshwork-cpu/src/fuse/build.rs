@@ -2,7 +2,7 @@
 
 use meshwork_ir::hash::HashMap;
 use meshwork_ir::op::{BodyOp, MixedOp, MovementOp, SourceOp};
-use meshwork_ir::{OpId, OpKind, ValueId};
+use meshwork_ir::{Attr, OpId, OpKind, ValueId};
 
 use super::affine::{self, Lin, Map};
 use super::graph::{Graph, Id, Moved, Place};
@@ -10,7 +10,7 @@ use super::numbers::{self, Arithmetic, lane};
 use super::range::{Devices, range};
 use crate::compile::lower::Lower;
 use crate::kernel::check;
-use crate::kernel::ir::{Combine, Ty};
+use crate::kernel::ir::{BinaryOp, Combine, Ty};
 use crate::library::Number;
 use crate::step::View;
 
@@ -71,7 +71,8 @@ impl<'a, 'm> Builder<'a, 'm> {
     /// The element of `view` at `map`.
     fn place(&self, view: &View, map: &[Lin]) -> Place {
         let strides = vec![0; self.domain.len()];
-        let mut place = Place { buf: view.buf, elem: view.elem, offset: view.offset, strides, moved: vec![] };
+        let mut place =
+            Place { buf: view.buf, elem: view.elem, offset: view.offset, strides, moved: vec![], picked: false };
         for (l, &stride) in map.iter().zip(&view.strides) {
             place.offset += l.base * stride;
             if l.coef != 0 {
@@ -96,6 +97,35 @@ impl<'a, 'm> Builder<'a, 'm> {
             }
         }
         self.graph.load(place, None).ok_or(Stop::Force(value))
+    }
+
+    /// The element at `map` of `value`, a gather of single elements of something in memory.
+    fn pick(&mut self, op: OpId, value: ValueId, map: &[Lin]) -> Result<Id, Stop> {
+        let module = self.cx.module;
+        let (&[from, indices], Some(Attr::Gather(numbers))) =
+            (module.op(op).operands(), module.op(op).attr("dimension_numbers"))
+        else {
+            return Err(Stop::Force(value));
+        };
+        let view = self.cx.view(from).ok_or(Stop::Force(from))?.clone();
+        let (mut at, mut offset) = (self.graph.integer(Ty::I32, 0), view.offset);
+        for (read, &d) in super::vector_reads(module, indices, numbers, map).iter().zip(&numbers.start_index_map) {
+            let (most, stride) = (view.dims[d as usize] - 1, view.strides[d as usize]);
+            let index = self.value(indices, read)?;
+            let mut inside = self.graph.bounded(index, most);
+            if stride < 0 {
+                // Places are counted from the first byte on.
+                let last = self.graph.integer(Ty::I32, most);
+                inside = self.graph.binary(BinaryOp::Subtract, last, inside);
+                offset += most * stride;
+            }
+            let stride = self.graph.integer(Ty::I32, stride.abs());
+            let bytes = self.graph.binary(BinaryOp::Multiply, inside, stride);
+            at = self.graph.binary(BinaryOp::Add, at, bytes);
+        }
+        let strides = vec![0; self.domain.len()];
+        let place = Place { buf: view.buf, elem: view.elem, offset, strides, moved: vec![], picked: true };
+        self.graph.pick(place, at).ok_or(Stop::Force(value))
     }
 
     fn load(&mut self, value: ValueId, view: &View, map: &[Lin]) -> Result<Id, Stop> {
@@ -167,6 +197,7 @@ impl<'a, 'm> Builder<'a, 'm> {
                 let map: Map = map.iter().zip(starts).map(|(l, start)| l.scaled(1, start)).collect();
                 self.value(data.operands()[0], &map)
             }
+            OpKind::Movement(MovementOp::Gather) => self.pick(op, value, map),
             OpKind::Movement(MovementOp::Pad) => self.pad(op, value, map),
             OpKind::Movement(MovementOp::Concatenate) => self.concatenate(op, value, map),
             OpKind::Movement(MovementOp::DynamicUpdateSlice) | OpKind::Body(BodyOp::Scatter) => {

@@ -197,7 +197,14 @@ impl Compiler<'_> {
             let mut sums = vec![];
             for (at, &x) in elements.iter().enumerate() {
                 let offset = p * view.strides[0] + at as i64 * view.elem.storage_bytes() as i64;
-                let place = Place { buf: view.buf, elem: view.elem, offset, strides: strides.clone(), moved: vec![] };
+                let place = Place {
+                    buf: view.buf,
+                    elem: view.elem,
+                    offset,
+                    strides: strides.clone(),
+                    moved: vec![],
+                    picked: false,
+                };
                 sums.push((graph.reduce(stage.combine, x), place));
             }
             let mut straight = HashSet::default();
@@ -239,7 +246,7 @@ impl Compiler<'_> {
         kept.iter().zip(&dense.strides).for_each(|(&d, &s)| strides[d] = s);
         // The buffer is made when it is known how many accumulators there are.
         let buf = Buf(u32::MAX);
-        let place = Place { buf, elem, offset: 0, strides, moved: vec![] };
+        let place = Place { buf, elem, offset: 0, strides, moved: vec![], picked: false };
         let first = plan(&graph, &[(x, place.clone())], Some(k)).map_err(Trouble::from)?;
         let old = graph.load(place.clone(), None).ok_or(Trouble::Give)?;
         let sum = graph.binary(stage.combine.into(), old, x);
@@ -267,7 +274,7 @@ impl Compiler<'_> {
         for p in 0..partials.dims[0] {
             let offset = partials.offset + p * partials.strides[0];
             let strides = partials.strides[1..].to_vec();
-            let place = Place { buf: partials.buf, elem: partials.elem, offset, strides, moved: vec![] };
+            let place = Place { buf: partials.buf, elem: partials.elem, offset, strides, moved: vec![], picked: false };
             let missing = || LoadError::unsupported(module, stage.op, "partial results of this type");
             terms.push(builder.graph.load(place, None).ok_or_else(missing)?);
         }
@@ -285,7 +292,7 @@ impl Compiler<'_> {
         }
         let out = self.cx.buffer(elem, &shape);
         let strides = View::dense(out, elem, &domain).strides;
-        let place = Place { buf: out, elem, offset: 0, strides, moved: vec![] };
+        let place = Place { buf: out, elem, offset: 0, strides, moved: vec![], picked: false };
         let l = plan(&graph, &[(sum, place)], None)
             .map_err(|e| LoadError::unsupported(module, stage.op, format!("its last stage: {e:?}")))?;
         let loops = vec![l];
@@ -320,7 +327,7 @@ impl Compiler<'_> {
                     let mut strides = view.strides.clone();
                     strides[end..].fill(0);
                     let offset = view.offset + shift;
-                    let place = Place { buf: view.buf, elem: view.elem, offset, strides, moved: vec![] };
+                    let place = Place { buf: view.buf, elem: view.elem, offset, strides, moved: vec![], picked: false };
                     builder.graph.load(place, None).ok_or(Trouble::Give)?
                 }
             });

@@ -31,6 +31,8 @@ pub(crate) struct Place {
     pub elem: ElementType,
     pub offset: i64,
     pub strides: Vec<i64>,
+    /// Whether each element of it that is wanted is at a place of its own, counted from `offset`.
+    pub picked: bool,
 }
 
 /// What a node computes.
@@ -39,6 +41,8 @@ pub(crate) enum Node {
     Const(u64),
     /// An element of place number `0`.
     Load(u32),
+    /// The element `1` bytes after place number `0`.
+    Pick(u32, Id),
     /// The value of position number `0`.
     Index(u32),
     Unary(UnaryOp, Id),
@@ -134,14 +138,39 @@ impl Graph {
         for (d, &s) in place.strides.iter().enumerate() {
             mask |= u32::from(s != 0 && self.hi[d] - self.lo[d] > 1) << d;
         }
-        let number = match self.places.iter().position(|p| *p == place) {
-            Some(i) => i,
-            None => {
-                self.places.push(place);
-                self.places.len() - 1
-            }
-        };
-        Some(self.add(Info { node: Node::Load(number as u32), ty, mask, level: 0, range, line: None }))
+        let number = self.place(place);
+        Some(self.add(Info { node: Node::Load(number), ty, mask, level: 0, range, line: None }))
+    }
+
+    /// The element `at` bytes, which are inside, after `place`.
+    pub fn pick(&mut self, place: Place, at: Id) -> Option<Id> {
+        let ty = lane(place.elem)?;
+        let number = self.place(place);
+        Some(self.derived(Node::Pick(number, at), ty, &[at], None))
+    }
+
+    fn place(&mut self, place: Place) -> u32 {
+        let known = self.places.iter().position(|p| *p == place);
+        known.unwrap_or_else(|| {
+            self.places.push(place);
+            self.places.len() - 1
+        }) as u32
+    }
+
+    /// The integer `x`, between 0 and `most`.
+    pub fn bounded(&mut self, x: Id, most: i64) -> Id {
+        let ty = self.ty(x);
+        let range = self.nodes[x as usize].range;
+        let mut inside = x;
+        if range.is_none_or(|(low, _)| low < 0) {
+            let zero = self.integer(ty, 0);
+            inside = self.binary(BinaryOp::Maximum, inside, zero);
+        }
+        if range.is_none_or(|(_, high)| high > most) {
+            let most = self.integer(ty, most);
+            inside = self.binary(BinaryOp::Minimum, inside, most);
+        }
+        inside
     }
 
     /// The number `coef * i[dim] + base`.

@@ -11,7 +11,7 @@ use super::graph::Place;
 use super::nest::Loop;
 use super::survey::{MAX_INSIDE, Scope, Survey};
 use super::work::{Fused, MAX_ARRAYS, PerDevice};
-use super::{is_fusible, is_moved_slice, is_renaming, numbers, reduce_kind, row_reduce};
+use super::{is_fusible, is_moved_slice, is_pick, is_renaming, numbers, reduce_kind, row_reduce};
 use crate::compile::{Compiler, captured};
 use crate::library;
 use crate::library::dot::converted;
@@ -54,6 +54,11 @@ impl Compiler<'_> {
         self.fuse.stored.resize(module.value_slots(), false);
         self.fuse.depth.resize(module.value_slots(), 0);
         for op in module.ops_in(block) {
+            if is_pick(module, op) {
+                // The array is in memory, its places are computed on the way.
+                self.store(module.op(op).operands()[0]);
+                continue;
+            }
             if is_fusible(module, op) && !is_moved_slice(module, op) {
                 continue;
             }
@@ -164,7 +169,8 @@ impl Compiler<'_> {
         let in_reach = |op: OpId| module.op(op).parent().is_some_and(|block| around.contains(&block));
         let target = module.op(writer).operands()[0];
         let users: Vec<OpId> = module.value(target).uses().iter().map(|u| u.op).collect();
-        for op in users.into_iter().filter(|&op| is_moved_slice(module, op) && in_reach(op)) {
+        let reads_anywhere = |op: OpId| is_moved_slice(module, op) || is_pick(module, op);
+        for op in users.into_iter().filter(|&op| reads_anywhere(op) && in_reach(op)) {
             let result = module.op(op).results()[0];
             let seen = self.fuse.sources.contains_key(&result) && self.cx.view(result).is_none();
             if seen && module.value(result).uses().iter().any(|u| !self.fuse.done.contains(&u.op)) {
@@ -194,6 +200,11 @@ impl Compiler<'_> {
         }
         // A slice of what is in memory is only a copy, and the library has one for all devices.
         if kind == OpKind::Movement(MovementOp::DynamicSlice) && operand.is_some_and(|v| self.cx.view(v).is_some()) {
+            return self.opaque(op);
+        }
+        // So is a gather whose array and places are in memory.
+        let there = |&v: &ValueId| self.cx.view(v).is_some();
+        if kind == OpKind::Movement(MovementOp::Gather) && module.op(op).operands().iter().all(there) {
             return self.opaque(op);
         }
         self.fuse.forcing.push(value);
@@ -315,7 +326,7 @@ impl Compiler<'_> {
                 let (elem, dims) = self.cx.shape(v);
                 let mut strides = View::dense(buf, elem, &dims).strides;
                 strides.resize(rank, 0);
-                Place { buf, elem, offset: 0, strides, moved: vec![] }
+                Place { buf, elem, offset: 0, strides, moved: vec![], picked: false }
             })
             .collect();
         let job = Job { survey, outputs, places: &places, root };

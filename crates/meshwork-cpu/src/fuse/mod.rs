@@ -26,10 +26,12 @@ mod survey;
 mod tests;
 mod work;
 
+use meshwork_ir::attr::GatherDims;
 use meshwork_ir::op::{BodyOp, MovementOp, SourceOp};
-use meshwork_ir::{Module, OpId, OpKind, ValueId};
+use meshwork_ir::{Attr, ElementType, Module, OpId, OpKind, ValueId};
 
 use crate::kernel::ir::{Combine, Ty};
+use crate::kernel::jit_is_available;
 use affine::{Lin, Map};
 pub(crate) use affine::{scatter_parts, window};
 pub(crate) use build::constant_bits;
@@ -191,6 +193,7 @@ pub(crate) fn is_fusible(module: &Module, op: OpId) -> bool {
             }),
         // What is sliced is in memory, or at a place that follows from the number of the device.
         OpKind::Movement(MovementOp::DynamicSlice) => true,
+        OpKind::Movement(MovementOp::Gather) => is_pick(module, op),
         OpKind::Body(BodyOp::Reduce) => row_reduce(module, op).is_some() || is_small_reduce(module, op),
         _ => numbers::is_arithmetic(module, op),
     }
@@ -201,6 +204,44 @@ pub(crate) fn is_moved_slice(module: &Module, op: OpId) -> bool {
     module.op(op).kind() == OpKind::Movement(MovementOp::DynamicSlice)
         && affine::offsets(module, op, range::Devices::SOME).is_none()
 }
+
+/// Whether `op` gathers so few single elements that a step of its own would take as long as to load them: fused loops load them
+/// where they are used, from an array in memory.
+pub(crate) fn is_pick(module: &Module, op: OpId) -> bool {
+    let data = module.op(op);
+    if data.kind() != OpKind::Movement(MovementOp::Gather) {
+        return false;
+    }
+    let (&[from, indices], Some(Attr::Gather(numbers))) = (data.operands(), data.attr("dimension_numbers")) else {
+        return false;
+    };
+    let (Some(elem), Some(index)) = (module.ty(from).elem(), module.ty(indices).elem()) else { return false };
+    let count = |v: ValueId| module.ty(v).dims().iter().product::<i64>();
+    let plain = lane(elem).is_some_and(|ty| ty.elem() == elem && ty.size() >= 4) && index == ElementType::I32;
+    let single = numbers.collapsed_slice_dims.len() == module.ty(from).dims().len();
+    let fits = (2..=MOST_PICKED).contains(&count(data.results()[0])) && (1..=MOST_BYTES).contains(&(count(from) * 8));
+    plain && single && fits && jit_is_available()
+}
+
+/// Where the numbers are that say where `map` of a gather is: one map for each component of its index vectors.
+pub(crate) fn vector_reads(module: &Module, indices: ValueId, numbers: &GatherDims, map: &[Lin]) -> Vec<Map> {
+    let vector = numbers.index_vector_dim as usize;
+    let rank = module.ty(indices).dims().len();
+    let read = |component: usize| {
+        let mut read = map.to_vec();
+        if vector < rank {
+            read.insert(vector, Lin::at(component as i64));
+        }
+        read
+    };
+    (0..numbers.start_index_map.len()).map(read).collect()
+}
+
+/// Elements of a gather in a fused loop, and bytes of what it is from, which numbers of 32 bits count.
+const MOST_PICKED: i64 = 1 << 14;
+const MOST_BYTES: i64 = 1 << 30;
+/// The cost of such an element, in additions.
+pub(crate) const PICK_COST: u32 = 6;
 
 /// A concatenation of more pieces is left to the library.
 const MAX_PIECES: usize = 12;

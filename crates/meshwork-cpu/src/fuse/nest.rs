@@ -20,6 +20,8 @@ pub(crate) struct Array {
     pub step: i64,
     pub elem_bytes: i64,
     pub moved: Vec<Moved>,
+    /// Whether each element is at a place of its own.
+    pub picked: bool,
     /// Its elements are neighbors from row to row, not along the row: rows are turned on the way, some at a time.
     pub across: bool,
 }
@@ -218,7 +220,7 @@ pub(crate) fn plan(graph: &Graph, outputs: &[(Id, Place)], split: Option<usize>)
     let mut positions: Vec<u32> = vec![];
     for (info, _) in graph.nodes.iter().zip(&live).filter(|&(_, &l)| l) {
         match info.node {
-            Node::Load(p) if !places.contains(&p) => places.push(p),
+            Node::Load(p) | Node::Pick(p, _) if !places.contains(&p) => places.push(p),
             Node::Index(p) if !positions.contains(&p) => positions.push(p),
             _ => {}
         }
@@ -258,9 +260,10 @@ pub(crate) fn plan(graph: &Graph, outputs: &[(Id, Place)], split: Option<usize>)
         buf: p.buf,
         offset: p.offset + start_of(&p.strides),
         strides: strides_of(&p.strides),
-        step: if n == 1 && split.is_none() { p.elem.storage_bytes() as i64 } else { step_of(&p.strides) },
+        step: if n == 1 && split.is_none() && !p.picked { p.elem.storage_bytes() as i64 } else { step_of(&p.strides) },
         elem_bytes: p.elem.storage_bytes() as i64,
         moved: p.moved.clone(),
+        picked: p.picked,
         across: false,
     };
     let divisible = !graph.nodes.iter().zip(&live).any(|(i, &l)| l && matches!(i.node, Node::Reduce(..)));
@@ -336,9 +339,12 @@ fn live_nodes(graph: &Graph, outputs: &[(Id, Place)]) -> Vec<bool> {
 pub(crate) fn operands(node: &Node) -> [Option<Id>; 3] {
     match *node {
         Node::Const(_) | Node::Load(_) | Node::Index(_) => [None; 3],
-        Node::Unary(_, x) | Node::Convert(x) | Node::Bitcast(x) | Node::Round(_, x) | Node::Reduce(_, x) => {
-            [Some(x), None, None]
-        }
+        Node::Unary(_, x)
+        | Node::Convert(x)
+        | Node::Bitcast(x)
+        | Node::Round(_, x)
+        | Node::Reduce(_, x)
+        | Node::Pick(_, x) => [Some(x), None, None],
         Node::Binary(_, x, y) | Node::Compare(_, x, y) => [Some(x), Some(y), None],
         Node::Select(p, x, y) => [Some(p), Some(x), Some(y)],
     }

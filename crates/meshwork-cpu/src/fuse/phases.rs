@@ -87,6 +87,7 @@ fn op_cost(op: &Op) -> u32 {
         Op::Const(..) | Op::Scalar(..) => 0,
         Op::Unary(f, _) => numbers::cost(OpKind::Unary(*f)),
         Op::Binary(f, ..) => numbers::cost(OpKind::Binary(*f)),
+        Op::LoadAt(..) => super::PICK_COST,
         _ => 1,
     }
 }
@@ -161,6 +162,7 @@ impl Plan<'_> {
                 Node::Const(_) => 0,
                 Node::Unary(f, _) => from.saturating_add(numbers::cost(OpKind::Unary(f))),
                 Node::Binary(f, ..) => from.saturating_add(numbers::cost(OpKind::Binary(f))),
+                Node::Pick(..) => from.saturating_add(super::PICK_COST),
                 _ => from.saturating_add(1),
             };
             if later[i] && !self.is_leaf(id) && again[i] > KEEP_ABOVE {
@@ -244,6 +246,7 @@ impl Writer<'_> {
         match *plan.node(id) {
             Node::Const(word) => Op::Const(ty, word),
             Node::Load(p) => Op::Load(plan.job.inputs[&p]),
+            Node::Pick(p, at) => Op::LoadAt(plan.job.inputs[&p], self.emit(at)),
             Node::Index(p) => Op::Index(plan.job.counters[&p], ty),
             Node::Unary(f, x) => Op::Unary(f, self.emit(x)),
             Node::Binary(BinaryOp::Add, x, y) if is_float(ty) => self.sum(x, y),

@@ -3,7 +3,7 @@
 use meshwork_ir::DeviceGrid;
 use meshwork_ir::hash::{HashMap, HashSet};
 use meshwork_ir::op::{BodyOp, MixedOp, MovementOp, SourceOp};
-use meshwork_ir::{ElementType, OpId, OpKind, ValueId};
+use meshwork_ir::{Attr, ElementType, OpId, OpKind, ValueId};
 
 use super::affine::{self, Map, identity};
 use super::range::Devices;
@@ -148,6 +148,16 @@ impl Scope<'_, '_> {
                 s.leaves.extend(self.cx.view(data.operands()[0]).map(|view| view.buf));
                 continue;
             }
+            if super::is_pick(module, op) {
+                let (&[from, indices], Some(Attr::Gather(numbers))) = (data.operands(), data.attr("dimension_numbers"))
+                else {
+                    return Err(value);
+                };
+                s.leaves.insert(self.cx.view(from).ok_or(from)?.buf);
+                let reads = super::vector_reads(module, indices, numbers, &map);
+                work.extend(reads.into_iter().map(|read| (indices, read)));
+                continue;
+            }
             if super::is_small_reduce(module, op) {
                 s.beside = self.beside(s, &map).ok_or(value)?;
                 s.small = s.small.or((s.beside != 0).then_some(value));
@@ -284,6 +294,10 @@ impl Scope<'_, '_> {
                         self.cost(data.operands()[0], known).saturating_add(1).saturating_mul(count as u32)
                     }
                     OpKind::Body(BodyOp::Reduce) => 1000,
+                    OpKind::Movement(MovementOp::Gather) => {
+                        let places = data.operands().get(1).map_or(0, |&v| self.cost(v, known));
+                        places.saturating_mul(2).saturating_add(super::PICK_COST)
+                    }
                     _ => data.operands().iter().fold(own, |c, &v| c.saturating_add(self.cost(v, known))),
                 }
             }

@@ -701,3 +701,80 @@ fn reduced_precision_has_no_subnormal_numbers() {
     let x = Literal::from_f64s([6], ElementType::F32, &[4.6e-5, -6.0e-5, 6.2e-5, 3.0e-8, 1.0e5, 0.1]).unwrap();
     check_on(source, &[x], 0.0);
 }
+
+/// Few single elements are loaded by the loop that uses them.
+#[test]
+fn few_gathered_elements_are_part_of_the_loop() {
+    for elem in ["f32", "f64", "i32"] {
+        for n in [2, 9, 67] {
+            let (ty, places) = (format!("tensor<{n}x{elem}>"), format!("tensor<{n}xi32>"));
+            let source = format!(
+                "func.func @main(%x: tensor<11x6x{elem}>, %i: {places}, %z: {ty}) -> ({ty}, {ty}) {{
+                %t = stablehlo.reverse %x, dims = [0] : tensor<11x6x{elem}>
+                %k = stablehlo.iota dim = 0 : {places}
+                %j = stablehlo.add %i, %k : {places}
+                %a = stablehlo.broadcast_in_dim %j, dims = [0] : ({places}) -> tensor<{n}x1xi32>
+                %b = stablehlo.broadcast_in_dim %k, dims = [0] : ({places}) -> tensor<{n}x1xi32>
+                %v = stablehlo.concatenate %a, %b, dim = 1 : (tensor<{n}x1xi32>, tensor<{n}x1xi32>) -> tensor<{n}x2xi32>
+                %g = \"stablehlo.gather\"(%t, %v) {{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0, 1],
+                    start_index_map = [0, 1], index_vector_dim = 1>, slice_sizes = array<i64: 1, 1>}}
+                    : (tensor<11x6x{elem}>, tensor<{n}x2xi32>) -> {ty}
+                %h = \"stablehlo.gather\"(%x, %v) {{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0, 1],
+                    start_index_map = [1, 0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 1>}}
+                    : (tensor<11x6x{elem}>, tensor<{n}x2xi32>) -> {ty}
+                %s = stablehlo.subtract %g, %z : {ty}
+                %p = stablehlo.multiply %s, %h : {ty}
+                return %p, %s : {ty}, {ty} }}"
+            );
+            let e = ElementType::from_text(elem).unwrap();
+            let noise = |dims: &[i64], seed| crate::library::testing::noise(dims, e, seed);
+            let i: Vec<i64> = (0..n).map(|i| i * 7919 % 29 - 9).collect();
+            let i = Literal::from_i64s([n], ElementType::I32, &i).unwrap();
+            let text = check_on(&source, &[noise(&[11, 6], 1), i, noise(&[n], 2)], 1e-6);
+            assert_eq!(steps(&text), 1, "{text}");
+        }
+    }
+}
+
+/// What is gathered from an array is what it was before a scatter into it, in a turn and from turn to turn.
+#[test]
+fn elements_are_gathered_before_they_are_overwritten() {
+    let numbers = "{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0],
+        start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1>}
+        : (tensor<40xf32>, tensor<30x1xi32>) -> tensor<30xf32>";
+    let source = format!(
+        "func.func @main(%x: tensor<40xf32>, %at: tensor<30x1xi32>, %to: tensor<30x1xi32>) -> (tensor<40xf32>, tensor<30xf32>) {{
+        %zero = stablehlo.constant dense<0> : tensor<i32>
+        %none = stablehlo.constant dense<0.0> : tensor<30xf32>
+        %r:3 = stablehlo.while(%i = %zero, %t = %x, %s = %none) : tensor<i32>, tensor<40xf32>, tensor<30xf32>
+        cond {{
+            %n = stablehlo.constant dense<5> : tensor<i32>
+            %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+            stablehlo.return %c : tensor<i1>
+        }} do {{
+            %one = stablehlo.constant dense<1> : tensor<i32>
+            %j = stablehlo.add %i, %one : tensor<i32>
+            %k = stablehlo.broadcast_in_dim %i, dims = [] : (tensor<i32>) -> tensor<30x1xi32>
+            %v = stablehlo.add %at, %k : tensor<30x1xi32>
+            %a = \"stablehlo.gather\"(%t, %v) {numbers}
+            %b = \"stablehlo.gather\"(%t, %to) {numbers}
+            %h = stablehlo.constant dense<0.5> : tensor<30xf32>
+            %u = stablehlo.multiply %b, %h : tensor<30xf32>
+            %t2 = \"stablehlo.scatter\"(%t, %to, %u) ({{
+            ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+                stablehlo.return %q : tensor<f32>
+            }}) {{scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0],
+                scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}}
+                : (tensor<40xf32>, tensor<30x1xi32>, tensor<30xf32>) -> tensor<40xf32>
+            %s2 = stablehlo.add %a, %s : tensor<30xf32>
+            stablehlo.return %j, %t2, %s2 : tensor<i32>, tensor<40xf32>, tensor<30xf32>
+        }}
+        return %r#1, %r#2 : tensor<40xf32>, tensor<30xf32> }}"
+    );
+    let places = |by: i64| {
+        let list: Vec<i64> = (0..30).map(|i| i * by % 40 - 1).collect();
+        Literal::from_i64s([30, 1], ElementType::I32, &list).unwrap()
+    };
+    let x = crate::library::testing::noise(&[40], ElementType::F32, 3);
+    check_on(&source, &[x, places(7), places(11)], 1e-6);
+}

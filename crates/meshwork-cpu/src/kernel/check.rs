@@ -74,8 +74,9 @@ impl Checker<'_> {
 
     /// The type of the elements of `arg`, at places that are data.
     fn table(&self, arg: u16, at: Val) -> Result<Ty, String> {
-        if self.phase.extent == Extent::Row {
-            return Err("only in a phase that runs once".into());
+        let access = self.body.args.get(usize::from(arg)).map(|arg| arg.access);
+        if access.is_some_and(|access| !matches!(access, Access::Zero | Access::Fixed)) {
+            return Err(format!("argument {arg} varies along the row, and so do places in it"));
         }
         let (ty, place) = (self.arg(arg)?, self.value(at)?);
         if place != Ty::I32 {
@@ -212,6 +213,9 @@ impl Checker<'_> {
                 return Ok(None);
             }
             Op::StoreAt(arg, at, a) => {
+                if self.phase.extent == Extent::Row {
+                    return Err("only in a phase that runs once".into());
+                }
                 let (to, from) = (self.table(arg, at)?, self.value(a)?);
                 if to != from {
                     return Err(format!("value {a} is {from:?}, but argument {arg} holds {to:?}"));

@@ -82,7 +82,7 @@ pub enum Op {
     Const(Ty, u64),
     /// Element of argument `0`, as its lane type.
     Load(u16),
-    /// The element `1` bytes (an `I32` that is not negative) after the one of argument `0`; only in a phase that runs once.
+    /// The element `1` bytes (an `I32` that is not negative) after the one of argument `0`, which does not vary along the row.
     LoadAt(u16, Val),
     /// Element of temporary `0` of type `1`.
     LoadTemp(u16, Ty),

@@ -1,10 +1,11 @@
-//! The kernel of a loop under construction: what runs once a turn, what runs over the lanes, the arrays of both.
+//! The kernel of a loop under construction: what runs once a turn, what runs over the lanes, what runs once after them, the arrays
+//! of all.
 
 use meshwork_ir::ElementType;
 use meshwork_ir::hash::HashMap;
 
 use crate::fuse::Arithmetic;
-use crate::kernel::ir::{Access, Arg, BinaryOp, Body, Cmp, Extent, Op, Phase, Ty, UnaryOp, Val};
+use crate::kernel::ir::{Access, Arg, BinaryOp, Body, Cmp, Combine, Extent, Op, Phase, Ty, UnaryOp, Val};
 use crate::step::Buf;
 
 /// An element of a value in a turn.
@@ -16,6 +17,8 @@ pub(super) enum Element {
     Once(Val),
     /// Made by an op that runs on all lanes.
     Lanes(Val),
+    /// Made by an op that runs once a turn after the lanes, from what they are combined to.
+    After(Val),
 }
 
 /// The location of an array of the kernel.
@@ -61,11 +64,17 @@ impl Ops {
 pub(super) struct Code {
     once: Ops,
     lanes: Ops,
+    after: Ops,
+    /// Scalars that lanes are combined to.
+    reduced: Vec<(Combine, u16, Val)>,
+    /// Whether something was asked for that comes too late in a turn.
+    pub failed: bool,
     pub args: Vec<Arg>,
     pub places: Vec<Place>,
     numbers: HashMap<(Place, bool), u16>,
     /// Scalars that carry values of a turn to its lanes.
     scalars: HashMap<Val, u16>,
+    scalar_count: u16,
     /// Start, step a turn and step a lane of each index.
     pub index: Vec<[i64; 3]>,
     stores: Vec<Store>,
@@ -76,12 +85,17 @@ pub(super) struct Code {
 impl Code {
     /// Operations so far.
     pub fn len(&self) -> usize {
-        self.once.ops.len() + self.lanes.ops.len()
+        self.once.ops.len() + self.lanes.ops.len() + self.after.ops.len()
+    }
+
+    /// Whether lanes are combined.
+    pub fn combines(&self) -> bool {
+        !self.reduced.is_empty()
     }
 
     /// Operations that run once a turn.
     pub fn once(&self) -> usize {
-        self.once.ops.len()
+        self.once.ops.len() + self.after.ops.len()
     }
 
     fn argument(&mut self, place: Place, elem: ElementType, lanes: bool, output: bool) -> u16 {
@@ -117,14 +131,21 @@ impl Code {
     /// Writes `element` to `place` at the end of each turn.
     pub fn store(&mut self, place: Place, elem: ElementType, lanes: bool, element: Element) {
         let arg = self.argument(place, elem, lanes, true);
-        let element = if lanes { Element::Lanes(self.on_lanes(element)) } else { Element::Once(self.on_turn(element)) };
+        let element = match element {
+            _ if lanes => Element::Lanes(self.on_lanes(element)),
+            Element::After(_) => element,
+            _ => Element::Once(self.on_turn(element)),
+        };
         self.stores.push(Store { arg, at: None, element });
     }
 
-    /// The element `at` bytes after `place`, once a turn.
+    /// The element `at` bytes after `place`, one for each of the lanes if `at` is.
     pub fn load_at(&mut self, place: Place, elem: ElementType, at: Element) -> Option<Element> {
         let ty = Ty::of(elem)?;
         let arg = self.argument(place, elem, false, false);
+        if let Element::Lanes(at) = at {
+            return Some(Element::Lanes(self.lanes.push(Op::LoadAt(arg, at), ty)));
+        }
         let at = self.on_turn(at);
         Some(Element::Once(self.once.push(Op::LoadAt(arg, at), ty)))
     }
@@ -132,8 +153,43 @@ impl Code {
     /// Writes `element`, which has no lanes, `at` bytes after `place` at the end of each turn.
     pub fn store_at(&mut self, place: Place, elem: ElementType, at: Element, element: Element) {
         let arg = self.argument(place, elem, false, true);
-        let (at, element) = (Some(self.on_turn(at)), Element::Once(self.on_turn(element)));
-        self.stores.push(Store { arg, at, element });
+        let is_after = [at, element].iter().any(|e| matches!(e, Element::After(_)));
+        let (at, element) = if is_after {
+            (self.on_after(at), Element::After(self.on_after(element)))
+        } else {
+            (self.on_turn(at), Element::Once(self.on_turn(element)))
+        };
+        self.stores.push(Store { arg, at: Some(at), element });
+    }
+
+    /// All lanes of `x` combined.
+    pub fn reduce(&mut self, how: Combine, x: Element) -> Element {
+        let v = self.on_lanes(x);
+        let ty = self.lanes.types[usize::from(v)];
+        let known = self.reduced.iter().find(|r| r.0 == how && r.2 == v).map(|r| r.1);
+        let scalar = known.unwrap_or_else(|| {
+            let scalar = self.new_scalar();
+            self.reduced.push((how, scalar, v));
+            scalar
+        });
+        Element::After(self.after.push(Op::Scalar(scalar, ty), ty))
+    }
+
+    fn new_scalar(&mut self) -> u16 {
+        self.scalar_count += 1;
+        self.scalar_count - 1
+    }
+
+    /// The scalar that carries a value of the turn to its lanes and to what follows them.
+    fn scalar(&mut self, v: Val) -> (Op, Ty) {
+        let known = self.scalars.get(&v).copied();
+        let scalar = known.unwrap_or_else(|| {
+            let scalar = self.new_scalar();
+            self.scalars.insert(v, scalar);
+            scalar
+        });
+        let ty = self.once.types[usize::from(v)];
+        (Op::Scalar(scalar, ty), ty)
     }
 
     /// A number that starts at `index[0]` and grows by `index[1]` a turn and `index[2]` a lane.
@@ -154,6 +210,25 @@ impl Code {
             Element::Const(ty, bits) => self.once.push(Op::Const(ty, bits), ty),
             // Only elements of values without lanes are asked for.
             Element::Once(v) | Element::Lanes(v) => v,
+            Element::After(v) => {
+                self.failed = true;
+                v
+            }
+        }
+    }
+
+    fn on_after(&mut self, element: Element) -> Val {
+        match element {
+            Element::Const(ty, bits) => self.after.push(Op::Const(ty, bits), ty),
+            Element::After(v) => v,
+            Element::Once(v) => {
+                let (op, ty) = self.scalar(v);
+                self.after.push(op, ty)
+            }
+            Element::Lanes(v) => {
+                self.failed = true;
+                v
+            }
         }
     }
 
@@ -162,10 +237,13 @@ impl Code {
             Element::Const(ty, bits) => self.lanes.push(Op::Const(ty, bits), ty),
             Element::Lanes(v) => v,
             Element::Once(v) => {
-                let next = self.scalars.len() as u16;
-                let scalar = *self.scalars.entry(v).or_insert(next);
-                let ty = self.once.types[usize::from(v)];
-                self.lanes.push(Op::Scalar(scalar, ty), ty)
+                let (op, ty) = self.scalar(v);
+                self.lanes.push(op, ty)
+            }
+            Element::After(v) => {
+                let ty = self.after.types[usize::from(v)];
+                self.failed = true;
+                self.lanes.push(Op::Const(ty, 0), ty)
             }
         }
     }
@@ -174,6 +252,9 @@ impl Code {
         if elements.iter().any(|e| matches!(e, Element::Lanes(_))) {
             let vals: Vec<Val> = elements.iter().map(|&e| self.on_lanes(e)).collect();
             Element::Lanes(self.lanes.push(op(&vals), ty))
+        } else if elements.iter().any(|e| matches!(e, Element::After(_))) {
+            let vals: Vec<Val> = elements.iter().map(|&e| self.on_after(e)).collect();
+            Element::After(self.after.push(op(&vals), ty))
         } else {
             let vals: Vec<Val> = elements.iter().map(|&e| self.on_turn(e)).collect();
             Element::Once(self.once.push(op(&vals), ty))
@@ -182,7 +263,7 @@ impl Code {
 
     /// The kernel's code.
     pub fn body(self) -> Body {
-        let (mut once, mut lanes) = (self.once.ops, self.lanes.ops);
+        let (mut once, mut lanes, mut after) = (self.once.ops, self.lanes.ops, self.after.ops);
         let mut set: Vec<(u16, Val)> = self.scalars.iter().map(|(&v, &scalar)| (scalar, v)).collect();
         set.sort_unstable();
         once.extend(set.into_iter().map(|(scalar, v)| Op::SetScalar(scalar, v)));
@@ -191,12 +272,16 @@ impl Code {
                 (Element::Lanes(v), _) => lanes.push(Op::Store(arg, v)),
                 (Element::Once(v), None) => once.push(Op::Store(arg, v)),
                 (Element::Once(v), Some(at)) => once.push(Op::StoreAt(arg, at, v)),
+                (Element::After(v), None) => after.push(Op::Store(arg, v)),
+                (Element::After(v), Some(at)) => after.push(Op::StoreAt(arg, at, v)),
                 (Element::Const(..), _) => {}
             }
         }
-        let phases = [(Extent::Once, once), (Extent::Row, lanes)].into_iter().filter(|(_, ops)| !ops.is_empty());
+        lanes.extend(self.reduced.into_iter().map(|(how, scalar, v)| Op::Reduce(how, scalar, v)));
+        let phases = [(Extent::Once, once), (Extent::Row, lanes), (Extent::Once, after)];
+        let phases = phases.into_iter().filter(|(_, ops)| !ops.is_empty());
         let phases = phases.map(|(extent, ops)| Phase { extent, ops }).collect();
-        Body { args: self.args, temps: vec![], scalars: self.scalars.len() as u16, phases }
+        Body { args: self.args, temps: vec![], scalars: self.scalar_count, phases }
     }
 }
 
@@ -208,6 +293,7 @@ impl Arithmetic for Code {
             Element::Const(ty, _) => ty,
             Element::Once(v) => self.once.types[usize::from(v)],
             Element::Lanes(v) => self.lanes.types[usize::from(v)],
+            Element::After(v) => self.after.types[usize::from(v)],
         }
     }
 

@@ -7,12 +7,14 @@
 use std::rc::Rc;
 
 use meshwork_ir::hash::HashMap;
-use meshwork_ir::op::{BodyOp, ContractOp, ControlOp, MovementOp, SourceOp};
+use meshwork_ir::op::{BodyOp, ContractOp, ControlOp, MixedOp, MovementOp, SourceOp};
 use meshwork_ir::{Attr, Def, ElementType, Literal, Module, OpId, OpKind, ValueId};
 
 use super::code::{Code, Element, Place};
 use super::expand::{Expand, mask, offsets, rest};
+use super::limit::Limit;
 use super::line::Turns;
+use super::work::Fixed;
 use crate::compile::lower::Lower;
 use crate::compile::trip_count;
 use crate::fuse::{self, Arithmetic};
@@ -51,6 +53,10 @@ pub(super) struct Expansion<'a, 'm> {
     pub state: Vec<(ElementType, bool)>,
     /// Buffers that are loaded from.
     pub reads: Vec<Buf>,
+    /// What lets turns through, if not all of them do something.
+    pub limit: Option<Limit>,
+    /// Arrays whose lanes are not side by side, which each chunk copies to rows of the state first.
+    pub fixed: Vec<Fixed>,
     /// Carries that are in the memory of their results, by the arguments of the body.
     pub tables: HashMap<ValueId, View>,
     known: HashMap<Question, Elements>,
@@ -70,6 +76,8 @@ impl<'a, 'm> Expansion<'a, 'm> {
             carries: vec![],
             state: vec![],
             reads: vec![],
+            limit: None,
+            fixed: vec![],
             tables: HashMap::default(),
             known: HashMap::default(),
             trail: vec![],
@@ -142,11 +150,27 @@ impl<'a, 'm> Expansion<'a, 'm> {
         if literal.is_none() && !self.reads.contains(&view.buf) {
             self.reads.push(view.buf);
         }
+        let size = view.elem.storage_bytes() as i64;
+        // Each turn would collect them one by one.
+        let is_far = lane.is_some() && per_turn == 0 && !(0..=2 * size).contains(&per_lane);
         let offsets = offsets(&rest(&view.dims, lane), &view.strides, view.offset);
         let load = |offset: i64| match &literal {
             Some(literal) if literal.elem() == view.elem => {
                 let at = offset / view.elem.storage_bytes() as i64;
                 Some(Element::Const(ty, fuse::constant_bits(literal, at as usize, ty)? & mask(ty)))
+            }
+            _ if is_far => {
+                let one = Fixed { buf: view.buf, offset, per_lane, elem: view.elem, row: self.state.len() };
+                let row = match self.fixed.iter().find(|f| (f.buf, f.offset, f.per_lane) == (one.buf, offset, per_lane))
+                {
+                    Some(known) => known.row,
+                    None => {
+                        self.state.push((view.elem, true));
+                        self.fixed.push(one);
+                        self.state.len() - 1
+                    }
+                };
+                self.code.load(Place::State(row), view.elem, true)
             }
             _ => {
                 let place = Place::Buf { buf: view.buf, offset, per_lane, per_turn };
@@ -190,14 +214,20 @@ impl<'a, 'm> Expansion<'a, 'm> {
                 MovementOp::Pad => self.padded(op, value, lane),
                 MovementOp::DynamicSlice => self.sliced(op, value, lane),
                 MovementOp::DynamicUpdateSlice => self.updated(op, value, lane),
+                MovementOp::Gather => self.gathered(op, value, lane),
                 _ => None,
             },
+            OpKind::Body(BodyOp::Reduce) if lane.is_none() && self.mixes_lanes(op) => self.combined(op),
             OpKind::Body(BodyOp::Reduce) => self.reduced(op, value, lane),
             OpKind::Contract(ContractOp::DotGeneral) => self.product(op, value, lane),
             OpKind::Control(ControlOp::Case | ControlOp::If) => self.choice(op, value, lane),
             OpKind::Control(ControlOp::While) => {
                 self.unrolled(op)?;
                 self.known.get(&(value, lane)).map(|elements| elements.to_vec())
+            }
+            // Only turns that it lets through are run.
+            OpKind::Mixed(MixedOp::Select) if self.limit.as_ref().is_some_and(|l| l.passes == data.operands()[0]) => {
+                Some(self.value(data.operands()[1], lane)?.to_vec())
             }
             _ => self.arithmetic(op, value, lane),
         }
@@ -267,6 +297,37 @@ impl<'a, 'm> Expansion<'a, 'm> {
         view.dims = sizes.to_vec();
         let turning: Vec<i64> = lines.iter().zip(&view.strides).map(|(l, s)| l.step * s).collect();
         self.loads(&view, &turning, lane)
+    }
+
+    /// Whether the lanes of what `op` reduces are among what it combines.
+    fn mixes_lanes(&self, op: OpId) -> bool {
+        let from = self.cx.module.op(op).operands()[0];
+        self.lane_of(self.dims(from)).is_some_and(|lane| fuse::reduced_dims(self.cx.module, op).contains(&lane))
+    }
+
+    /// The reduction `op` of lanes, and of other dimensions before: each lane combines its own elements first.
+    fn combined(&mut self, op: OpId) -> Option<Vec<Element>> {
+        let module = self.cx.module;
+        let combine = fuse::reduce_kind(module, op)?;
+        let &[from, init] = module.op(op).operands() else { return None };
+        let lane = self.lane_of(self.dims(from));
+        let (elements, first) = (self.value(from, lane)?, self.value(init, None)?[0]);
+        let reduced = fuse::reduced_dims(module, op);
+        let shape = self.rest(from, lane);
+        let strides = View::dense(Buf(0), ElementType::UI8, &shape).strides;
+        let kept: Vec<usize> = (0..shape.len()).filter(|d| !reduced.contains(d)).collect();
+        let pick = |list: &[i64], dims: &[usize]| -> Vec<i64> { dims.iter().map(|&d| list[d]).collect() };
+        let inner = offsets(&pick(&shape, &reduced), &pick(&strides, &reduced), 0);
+        self.spend(elements.len() as u64);
+        let mut out = vec![];
+        for start in offsets(&pick(&shape, &kept), &pick(&strides, &kept), 0) {
+            let terms = inner.iter().map(|i| elements[(start + i) as usize]).collect();
+            let own = self.folded(combine.into(), terms)?;
+            let sum = self.code.reduce(combine, own);
+            let is_plain = self.is_neutral(combine, first);
+            out.push(if is_plain { sum } else { self.code.binary(combine.into(), first, sum) });
+        }
+        Some(out)
     }
 
     /// A small array with a part replaced, always the same one.

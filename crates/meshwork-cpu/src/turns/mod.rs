@@ -5,6 +5,8 @@
 mod code;
 mod elements;
 mod expand;
+mod gathers;
+mod limit;
 mod line;
 mod routine;
 mod tables;
@@ -15,7 +17,7 @@ mod work;
 use std::sync::Arc;
 
 use meshwork_ir::op::{BodyOp, ContractOp, ControlOp, MovementOp};
-use meshwork_ir::{Module, OpId, OpKind, ValueId, Walk};
+use meshwork_ir::{BlockId, Module, OpId, OpKind, ValueId, Walk};
 
 use crate::compile::lower::Lower;
 use crate::compile::trip_count;
@@ -27,18 +29,21 @@ use elements::{Expansion, Pick};
 use expand::Expand;
 use line::Line;
 pub(crate) use line::Turns;
-use work::{Carry, Copied, Rows};
+use work::{Carry, Copied, Data, Rows};
 
 /// Fewer turns are not worth a kernel of their own.
 const FEWEST_TURNS: u64 = 4;
 /// Fewer lanes are elements like any others.
 const FEWEST_LANES: i64 = 8;
-/// Elements per lane of a loop that treats all elements alike.
+/// Elements per lane of a loop that treats all elements alike, and of one that only moves them besides: a stencil.
 const MOST_PER_LANE: i64 = 4;
+const MOST_MOVED_PER_LANE: i64 = 32;
 /// Nanoseconds from one step of a turn to the next, in an ordinary loop.
 const STEP_NS: f64 = 45.0;
 /// Nanoseconds of an operation on one element or one vector.
 const OP_NS: f64 = 0.3;
+/// Nanoseconds to combine lanes, and to begin and end a row of them.
+const COMBINING_NS: f64 = 25.0;
 
 /// Makes the loop `op` one step, if it is small enough. Its operands and what it captures are in memory.
 pub(crate) fn lower(cx: &mut Lower<'_>, op: OpId) -> bool {
@@ -58,8 +63,13 @@ fn as_rows(cx: &mut Lower<'_>, op: OpId) -> bool {
     extents.sort_unstable();
     extents.dedup();
     // Arithmetic on whole arrays is one fused loop a turn, which is faster than many elements of a lane side by side.
-    let largest = if is_elementwise(module, op) { largest_carry(module, op) } else { 0 };
-    extents.retain(|&n| largest <= n * MOST_PER_LANE);
+    let most = match kind(module, op) {
+        Kind::Elementwise => MOST_PER_LANE,
+        Kind::Moving => MOST_MOVED_PER_LANE,
+        Kind::Other => i64::MAX,
+    };
+    let largest = largest_carry(module, op, body);
+    extents.retain(|&n| largest <= n.saturating_mul(most));
     let with_lanes = extents.into_iter().rev().flat_map(|n| [(n, Pick::Last), (n, Pick::First)]);
     for (lanes, pick) in with_lanes.chain([(1, Pick::Last)]) {
         let (bufs, steps) = (cx.bufs.len(), cx.nodes.len());
@@ -77,7 +87,8 @@ fn as_rows(cx: &mut Lower<'_>, op: OpId) -> bool {
 fn is_plain(module: &Module, op: OpId) -> bool {
     let known = |&inner: &OpId| match module.op(inner).kind() {
         OpKind::Unary(_) | OpKind::Binary(_) | OpKind::Mixed(_) | OpKind::Source(_) => true,
-        OpKind::Movement(f) => !matches!(f, MovementOp::Gather | MovementOp::TorchIndexSelect),
+        OpKind::Movement(MovementOp::Gather) => gathers::is_fixed(module, inner, op),
+        OpKind::Movement(f) => f != MovementOp::TorchIndexSelect,
         OpKind::Body(BodyOp::Scatter) => tables::is_one_scatter(module, inner),
         OpKind::Body(f) => f == BodyOp::Reduce,
         OpKind::Contract(f) => f == ContractOp::DotGeneral,
@@ -89,21 +100,45 @@ fn is_plain(module: &Module, op: OpId) -> bool {
     module.ops_below(op, Walk::PreOrder).iter().skip(1).all(known)
 }
 
-/// Whether the loop does the same to every element of its arrays.
-fn is_elementwise(module: &Module, op: OpId) -> bool {
-    let alike = |&inner: &OpId| match module.op(inner).kind() {
-        OpKind::Unary(_) | OpKind::Binary(_) | OpKind::Mixed(_) | OpKind::Source(_) => true,
-        OpKind::Movement(f) => f == MovementOp::BroadcastInDim,
-        OpKind::Control(f) => f == ControlOp::HloReturn,
-        _ => false,
-    };
-    module.ops_below(op, Walk::PreOrder).iter().skip(1).all(alike)
+/// What a loop does to its arrays.
+enum Kind {
+    /// The same to every element.
+    Elementwise,
+    /// The same to every element and others at some distance from it.
+    Moving,
+    Other,
 }
 
-/// Elements of the largest array that the loop carries.
-fn largest_carry(module: &Module, op: OpId) -> i64 {
-    let count = |&r: &ValueId| module.ty(r).dims().iter().product();
-    module.op(op).results().iter().map(count).max().unwrap_or(0)
+fn kind(module: &Module, op: OpId) -> Kind {
+    let kinds: Vec<OpKind> =
+        module.ops_below(op, Walk::PreOrder).into_iter().skip(1).map(|inner| module.op(inner).kind()).collect();
+    let alike = |kind: &OpKind| match kind {
+        OpKind::Unary(_) | OpKind::Binary(_) | OpKind::Mixed(_) | OpKind::Source(_) => true,
+        OpKind::Movement(f) => *f == MovementOp::BroadcastInDim,
+        OpKind::Control(f) => *f == ControlOp::HloReturn,
+        _ => false,
+    };
+    let moves = |kind: &OpKind| matches!(kind, OpKind::Movement(f) if *f != MovementOp::Gather);
+    if kinds.iter().all(alike) {
+        Kind::Elementwise
+    } else if kinds.iter().all(|kind| alike(kind) || moves(kind)) {
+        Kind::Moving
+    } else {
+        Kind::Other
+    }
+}
+
+/// Elements of the largest array that the loop carries and does not only write to.
+fn largest_carry(module: &Module, op: OpId, body: BlockId) -> i64 {
+    let is_log = |(arg, next): (&ValueId, &ValueId)| {
+        let data = module.def_op(*next).map(|def| module.op(def));
+        data.is_some_and(|data| {
+            data.kind() == OpKind::Movement(MovementOp::DynamicUpdateSlice) && data.operands().first() == Some(arg)
+        })
+    };
+    let carries = module.op(op).results().iter().zip(module.block(body).args().iter().zip(module.returned(body)));
+    let count = |r: ValueId| module.ty(r).dims().iter().product();
+    carries.filter(|(_, carry)| !is_log(*carry)).map(|(&r, _)| count(r)).max().unwrap_or(0)
 }
 
 /// Steps that a turn of an ordinary loop has, roughly: one for what is fused, one for each op that is not.
@@ -159,6 +194,9 @@ fn expand<'m>(cx: &mut Lower<'m>, turns: &Turns<'m>, lanes: i64, pick: Pick) -> 
     let worth = (steps(module, op) * STEP_NS / OP_NS) as usize;
     let most = if lanes == 1 { worth.min(elements::MOST) } else { elements::MOST };
     let mut e = Expansion::new(cx, turns, (lanes, pick), most);
+    e.limit = limit::find(&e);
+    // Read by every part, so no part overwrites it.
+    e.reads.extend(e.limit.as_ref().map(|l| l.until.end.buf));
     let is_used = |i: usize| !module.value(data.results()[i]).uses().is_empty();
     let mut copied: Vec<Copied> = vec![];
     let mut results: Vec<(usize, View)> = vec![];
@@ -225,6 +263,14 @@ fn expand<'m>(cx: &mut Lower<'m>, turns: &Turns<'m>, lanes: i64, pick: Pick) -> 
             e.code.store(Place::State(first + row), elem, lane.is_some(), element);
         }
     }
+    // Combining lanes costs a few numbers as much as to compute with them one by one.
+    let is_little = |e: &Expansion<'_, '_>| e.code.cost as f64 * lanes as f64 * OP_NS < COMBINING_NS;
+    if e.code.combines() && (work::state_bytes(&e.state, lanes) > work::STATE_BYTES || is_little(&e)) {
+        return None;
+    }
+    if e.code.failed {
+        return None;
+    }
     let (ops, once, cost) = (e.code.len() as f64, e.code.once() as f64, e.code.cost as f64);
     let single = if lanes == 1 { once.max(cost) } else { once };
     if single > worth as f64 || (lanes > 1 && once == ops) {
@@ -234,6 +280,7 @@ fn expand<'m>(cx: &mut Lower<'m>, turns: &Turns<'m>, lanes: i64, pick: Pick) -> 
     let (state, reads, pick_lane) =
         (e.state.clone(), e.reads.clone(), carries.iter().map(|&(i, _)| e.lane_of(module.ty(args[i]).dims())));
     let lane_dims: Vec<Option<usize>> = pick_lane.collect();
+    let (limit, fixed) = (e.limit.take().map(|l| l.until), std::mem::take(&mut e.fixed));
     let code = e.code;
     let (places, index) = (code.places.clone(), code.index.clone());
     let kernel = Kernel::cached(code.body(), Stores::Cached).ok()?;
@@ -283,7 +330,8 @@ fn expand<'m>(cx: &mut Lower<'m>, turns: &Turns<'m>, lanes: i64, pick: Pick) -> 
     let name = format!("{} turns of {ops} operations{on}", turns.trips);
     let vectors = (lanes as f64 / 8.0).max(1.0);
     let turn_ns = (ops.max(cost) * vectors * OP_NS).max(2.0);
-    let work = Rows::new(kernel, places, index, turns.trips, lanes, state, moved, copied, turn_ns);
+    let data_of = Data { state, carries: moved, copied, fixed };
+    let work = Rows::new(kernel, places, index, (turns.trips, limit), lanes, data_of, turn_ns);
     for (i, view) in results {
         cx.set_view(data.results()[i], view);
     }

@@ -84,7 +84,7 @@ impl Expansion<'_, '_> {
     }
 
     /// Whether elements of `view` can be at places that are data.
-    fn has_places(&self, view: &View) -> bool {
+    pub(super) fn has_places(&self, view: &View) -> bool {
         let plain = Ty::of(view.elem).is_some_and(|ty| ty != Ty::Pred && ty.elem() == view.elem);
         plain && self.cx.bufs[view.buf.0 as usize].bytes <= i32::MAX as usize && view.strides.iter().all(|&s| s >= 0)
     }

@@ -1,6 +1,8 @@
 //! Loops as kernels, compared with the evaluator.
 
-use crate::compile::testing::check;
+use meshwork_ir::{ElementType, Literal};
+
+use crate::compile::testing::{check, check_on};
 
 /// A loop of `turns` turns with the counter `%i` and the carries `carries` (name, first value, type), whose body is `body` and
 /// gives `next`.
@@ -394,4 +396,140 @@ fn numbers_of_two_sizes() {
         &["%w", "%z", "%l"],
     );
     is_one_step(&check(&source, 1e-5));
+}
+
+/// A stencil along rows of many elements is one fused loop a turn, also if its rows never mix.
+#[test]
+fn stencils_along_long_rows_stay_loops() {
+    for (columns, one_step) in [(6, true), (90, false)] {
+        let (ty, less) = (format!("tensor<16x{columns}xf32>"), format!("tensor<16x{}xf32>", columns - 1));
+        let body = format!(
+            "%a = stablehlo.slice %x [0:16, 1:{columns}] : ({ty}) -> {less}
+            %b = stablehlo.slice %x [0:16, 0:1] : ({ty}) -> tensor<16x1xf32>
+            %c2 = stablehlo.concatenate %a, %b, dim = 1 : ({less}, tensor<16x1xf32>) -> {ty}
+            %s = stablehlo.add %c2, %x : {ty}
+            %h = stablehlo.constant dense<0.45> : {ty}
+            %y = stablehlo.multiply %s, %h : {ty}"
+        );
+        let text = check(&looped(&format!("%x0: {ty}"), &[("x", "%x0", &ty)], 9, &body, &["%y"]), 1e-5);
+        assert_eq!(text.contains("turns of"), one_step, "{columns} columns: {text}");
+    }
+}
+
+/// Lanes that are not side by side in what no turn changes.
+#[test]
+fn lanes_of_columns() {
+    for lanes in [8, 19, 70] {
+        let (ty, across) = (format!("tensor<3x{lanes}xf32>"), format!("tensor<{lanes}x3xf32>"));
+        let (two, row) = (format!("tensor<2x{lanes}xf32>"), format!("tensor<1x{lanes}xf32>"));
+        let body = format!(
+            "%w = stablehlo.transpose %w0, dims = [1, 0] : ({across}) -> {ty}
+            %a = stablehlo.slice %x [1:3, 0:{lanes}] : ({ty}) -> {two}
+            %b = stablehlo.slice %x [0:1, 0:{lanes}] : ({ty}) -> {row}
+            %t = stablehlo.concatenate %a, %b, dim = 0 : ({two}, {row}) -> {ty}
+            %u = stablehlo.multiply %t, %w : {ty}
+            %y = stablehlo.tanh %u : {ty}"
+        );
+        let args = format!("%x0: {ty}, %w0: {across}");
+        is_one_step(&check(&looped(&args, &[("x", "%x0", &ty)], 11, &body, &["%y"]), 1e-5));
+    }
+}
+
+/// Turns that a number from outside switches off.
+#[test]
+fn turns_until_a_number_that_is_data() {
+    for (compare, n) in [("LT, %i, %most", 0), ("LT, %i, %most", 5), ("GT, %most, %i", 40), ("LT, %i, %most", -3)] {
+        let (ty, number) = ("tensor<24xf32>", "tensor<i32>");
+        let body = format!(
+            "%h = stablehlo.constant dense<0.5> : {ty}
+            %a = stablehlo.multiply %x, %h : {ty}
+            %b = stablehlo.add %a, %x0 : {ty}
+            %p = stablehlo.compare {compare} : ({number}, {number}) -> tensor<i1>
+            %y = stablehlo.select %p, %b, %x : tensor<i1>, {ty}"
+        );
+        let args = format!("%x0: {ty}, %most: {number}");
+        let source = looped(&args, &[("x", "%x0", ty)], 12, &body, &["%y"]);
+        let x = crate::library::testing::noise(&[24], ElementType::F32, 3);
+        let most = Literal::from_i64s([], ElementType::I32, &[n]).unwrap();
+        is_one_step(&check_on(&source, &[x, most], 1e-6));
+    }
+}
+
+/// Each lane reads what no turn changes at a place of its own.
+#[test]
+fn gathers_on_lanes() {
+    for elem in ["f32", "f64", "i32", "i64"] {
+        for lanes in [8, 21] {
+            let (ty, places) = (format!("tensor<{lanes}x{elem}>"), format!("tensor<{lanes}xi32>"));
+            let column = format!("tensor<{lanes}x1xi32>");
+            let body = format!(
+                "%k = stablehlo.broadcast_in_dim %i, dims = [] : (tensor<i32>) -> {places}
+                %at = stablehlo.add %first, %k : {places}
+                %r0 = stablehlo.broadcast_in_dim %at, dims = [0] : ({places}) -> {column}
+                %c0 = stablehlo.broadcast_in_dim %first, dims = [0] : ({places}) -> {column}
+                %v = stablehlo.concatenate %r0, %c0, dim = 1 : ({column}, {column}) -> tensor<{lanes}x2xi32>
+                %g = \"stablehlo.gather\"(%t, %v) {{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0, 1],
+                    start_index_map = [0, 1], index_vector_dim = 1>, slice_sizes = array<i64: 1, 1>}}
+                    : (tensor<7x5x{elem}>, tensor<{lanes}x2xi32>) -> {ty}
+                %w = \"stablehlo.gather\"(%t, %r0) {{dimension_numbers = #stablehlo.gather<offset_dims = [1],
+                    collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>,
+                    slice_sizes = array<i64: 1, 2>}} : (tensor<7x5x{elem}>, {column}) -> tensor<{lanes}x2x{elem}>
+                %w1 = stablehlo.slice %w [0:{lanes}, 1:2] : (tensor<{lanes}x2x{elem}>) -> tensor<{lanes}x1x{elem}>
+                %w2 = stablehlo.reshape %w1 : (tensor<{lanes}x1x{elem}>) -> {ty}
+                %s = stablehlo.subtract %g, %x : {ty}
+                %y = stablehlo.maximum %s, %w2 : {ty}"
+            );
+            let args = format!("%x0: {ty}, %first: {places}, %t: tensor<7x5x{elem}>");
+            let source = looped(&args, &[("x", "%x0", &ty)], 6, &body, &["%y"]);
+            let e = ElementType::from_text(elem).unwrap();
+            let noise = |dims: &[i64], seed| crate::library::testing::noise(dims, e, seed);
+            let first: Vec<i64> = (0..lanes).map(|i| i * 7 % 13 - 4).collect();
+            let first = Literal::from_i64s([lanes], ElementType::I32, &first).unwrap();
+            is_one_step(&check_on(&source, &[noise(&[lanes], 1), first, noise(&[7, 5], 2)], 1e-6));
+        }
+    }
+}
+
+/// Sums and extremes of all lanes, logged and carried on to the next turn.
+#[test]
+fn lanes_that_are_combined() {
+    for (lanes, elem) in [(8, "f32"), (19, "f32"), (70, "f64"), (33, "f32")] {
+        let (ty, two, one) =
+            (format!("tensor<{lanes}x{elem}>"), format!("tensor<2x{lanes}x{elem}>"), format!("tensor<{elem}>"));
+        let log = format!("tensor<9x{elem}>");
+        let body = format!(
+            "%b = stablehlo.broadcast_in_dim %s, dims = [] : ({one}) -> {ty}
+            %d = stablehlo.subtract %x, %b : {ty}
+            %c1 = stablehlo.cosine %d : {ty}
+            %y = stablehlo.tanh %c1 : {ty}
+            %none2 = stablehlo.constant dense<0.0> : {one}
+            %least = stablehlo.constant dense<-3.0> : {one}
+            %m = stablehlo.reduce(%y init: %least) applies stablehlo.maximum across dimensions = [0] : ({ty}, {one}) -> {one}
+            %r1 = stablehlo.reshape %y : ({ty}) -> tensor<1x{lanes}x{elem}>
+            %r2 = stablehlo.reshape %x : ({ty}) -> tensor<1x{lanes}x{elem}>
+            %r3 = stablehlo.concatenate %r1, %r2, dim = 0 : (tensor<1x{lanes}x{elem}>, tensor<1x{lanes}x{elem}>) -> {two}
+            %t = stablehlo.reduce(%r3 init: %none2) applies stablehlo.add across dimensions = [0, 1] : ({two}, {one}) -> {one}
+            %h = stablehlo.constant dense<0.01> : {one}
+            %th = stablehlo.multiply %t, %h : {one}
+            %n2 = stablehlo.add %th, %s : {one}
+            %entry = stablehlo.reshape %m : ({one}) -> tensor<1x{elem}>
+            %l2 = stablehlo.dynamic_update_slice %l, %entry, %i : ({log}, tensor<1x{elem}>, tensor<i32>) -> {log}"
+        );
+        let carries = [("x", "%x0", &ty[..]), ("s", "%s0", &one[..]), ("l", "%l0", &log[..])];
+        let args = format!("%x0: {ty}, %s0: {one}, %l0: {log}");
+        is_one_step(&check(&looped(&args, &carries, 9, &body, &["%y", "%n2", "%l2"]), 1e-4));
+    }
+}
+
+/// What lanes are combined to is wanted by the same lanes in the same turn: that is no kernel of turns.
+#[test]
+fn lanes_that_wait_for_each_other_stay_in_loops() {
+    let body = "%t = stablehlo.reduce(%x init: %none) applies stablehlo.add across dimensions = [0] : (tensor<300xf32>, tensor<f32>) -> tensor<f32>
+        %b = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<300xf32>
+        %e = stablehlo.tanh %b : tensor<300xf32>
+        %f = stablehlo.tanh %x : tensor<300xf32>
+        %y = stablehlo.subtract %f, %e : tensor<300xf32>";
+    let source = looped("%x0: tensor<300xf32>", &[("x", "%x0", "tensor<300xf32>")], 9, body, &["%y"]);
+    let text = check(&source, 1e-4);
+    assert!(text.contains("while"), "{text}");
 }

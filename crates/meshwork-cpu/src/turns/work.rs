@@ -8,10 +8,10 @@ use super::code::Place;
 use super::expand::{offsets, rest};
 use crate::kernel::Kernel;
 use crate::kernel::ir::{Call, Op};
-use crate::step::{Fault, Frame, Scratch, View, Work};
+use crate::step::{Buf, Fault, Frame, Scratch, View, Work};
 
 /// Bytes of state that a chunk keeps in the first-level cache.
-const STATE_BYTES: usize = 16 << 10;
+pub(super) const STATE_BYTES: usize = 16 << 10;
 /// Lanes of a chunk are a multiple of this, or of the second number if their state does not fit.
 const GRAIN: usize = 64;
 const SMALL_GRAIN: usize = 16;
@@ -35,6 +35,54 @@ pub(super) struct Carry {
 pub(super) struct Copied {
     pub from: View,
     pub to: View,
+}
+
+/// An array that never changes and whose lanes are not side by side: lane 0 is `offset` bytes into a buffer. A row of the state
+/// holds the lanes of a chunk.
+#[derive(Debug)]
+pub(super) struct Fixed {
+    pub buf: Buf,
+    pub offset: i64,
+    pub per_lane: i64,
+    pub elem: ElementType,
+    pub row: usize,
+}
+
+/// Turns until a number that is known when the loop starts: those whose number, `base + step × turn`, is below `end`.
+#[derive(Debug)]
+pub(super) struct Until {
+    pub end: View,
+    pub base: i64,
+    pub step: i64,
+}
+
+impl Until {
+    /// How many turns there are, at most `trips`.
+    ///
+    /// # Safety
+    /// The buffer is valid.
+    unsafe fn turns(&self, frame: &Frame<'_>, trips: u64) -> u64 {
+        // SAFETY: the view has one element.
+        let end = unsafe {
+            let at = frame.ptr(self.end.buf).offset(self.end.offset as isize);
+            match self.end.elem {
+                ElementType::I64 => at.cast::<i64>().read_unaligned(),
+                _ => i64::from(at.cast::<i32>().read_unaligned()),
+            }
+        };
+        let (room, step) = (i128::from(end) - i128::from(self.base), i128::from(self.step));
+        let turns = (room + step - 1).div_euclid(step).clamp(0, i128::from(trips));
+        u64::try_from(turns).unwrap_or(trips)
+    }
+}
+
+/// What a loop works on.
+pub(super) struct Data {
+    /// Rows of the state, with the type and whether it has lanes.
+    pub state: Vec<(ElementType, bool)>,
+    pub carries: Vec<Carry>,
+    pub copied: Vec<Copied>,
+    pub fixed: Vec<Fixed>,
 }
 
 impl Copied {
@@ -79,22 +127,22 @@ pub(super) struct Rows {
     rows: Vec<usize>,
     carries: Vec<Carry>,
     copied: Vec<Copied>,
+    fixed: Vec<Fixed>,
+    until: Option<Until>,
     cost: u64,
 }
 
 impl Rows {
-    #[allow(clippy::too_many_arguments)]
     pub fn new(
         kernel: Arc<Kernel>,
         places: Vec<Place>,
         index: Vec<[i64; 3]>,
-        trips: u64,
+        (trips, until): (u64, Option<Until>),
         lanes: i64,
-        state: Vec<(ElementType, bool)>,
-        carries: Vec<Carry>,
-        copied: Vec<Copied>,
+        data: Data,
         turn_ns: f64,
     ) -> Rows {
+        let Data { state, carries, copied, fixed } = data;
         let lanes = lanes as usize;
         let per_lane: usize = state.iter().filter(|s| s.1).map(|s| s.0.storage_bytes()).sum();
         let grain = if per_lane * GRAIN > 2 * STATE_BYTES { SMALL_GRAIN } else { GRAIN };
@@ -108,10 +156,10 @@ impl Rows {
         let many = MAX_PARTS.min(lanes / ENOUGH_LANES).max(2);
         let wanted = if is_one { 1 } else { ((cost / PART_NS) as usize).clamp(1, many) };
         let even = lanes.div_ceil(wanted).next_multiple_of(grain).min(most);
-        // What is in the memory of the result would be updated by each chunk again.
-        let ops = kernel.body().phases.iter().flat_map(|p| &p.ops);
-        let has_tables = ops.into_iter().any(|op| matches!(op, Op::StoreAt(..)));
-        let chunk = if has_tables { lanes.max(1) } else { even.min(lanes.max(1)) };
+        // What is in the memory of the result would be updated by each chunk again, and what combines lanes needs all of them.
+        let mut ops = kernel.body().phases.iter().flat_map(|p| &p.ops);
+        let is_whole = ops.any(|op| matches!(op, Op::StoreAt(..) | Op::Reduce(..)));
+        let chunk = if is_whole { lanes.max(1) } else { even.min(lanes.max(1)) };
         let chunks = lanes.div_ceil(chunk);
         let mut rows = vec![0];
         for (elem, lanes) in state {
@@ -119,7 +167,8 @@ impl Rows {
             rows.push((rows[rows.len() - 1] + bytes).next_multiple_of(64));
         }
         let parts = chunks.min(wanted);
-        Rows { kernel, places, index, trips, lanes, chunk, parts, rows, carries, copied, cost: cost as u64 + 1 }
+        let cost = cost as u64 + 1;
+        Rows { kernel, places, index, trips, lanes, chunk, parts, rows, carries, copied, fixed, until, cost }
     }
 
     /// Copies carries between memory and the state, for `n` lanes from `first` on.
@@ -155,6 +204,11 @@ impl Rows {
     }
 }
 
+/// Bytes of the rows of `state` that have lanes.
+pub(super) fn state_bytes(state: &[(ElementType, bool)], lanes: i64) -> usize {
+    state.iter().filter(|s| s.1).map(|s| s.0.storage_bytes() * lanes as usize).sum()
+}
+
 /// Copies `count` elements of `size` bytes, given by their start and the bytes from one to the next.
 ///
 /// # Safety
@@ -188,6 +242,8 @@ impl Work for Rows {
     unsafe fn run(&self, frame: &Frame<'_>, scratch: &mut Scratch, part: usize) -> Result<(), Fault> {
         // SAFETY: there is one part if anything is copied.
         self.copied.iter().for_each(|c| unsafe { c.run(frame) });
+        // SAFETY: the buffers are valid by the contract of steps.
+        let turns = self.until.as_ref().map_or(self.trips, |until| unsafe { until.turns(frame, self.trips) });
         let state = scratch.panels(self.rows[self.rows.len() - 1].max(64));
         let chunks = self.lanes.div_ceil(self.chunk);
         let mine = chunks * part / self.parts..chunks * (part + 1) / self.parts;
@@ -207,6 +263,11 @@ impl Work for Rows {
             // different chunks are different elements.
             unsafe {
                 self.moved(frame, state, (first, n), false);
+                for f in &self.fixed {
+                    let (from, size) = (f.offset + first as i64 * f.per_lane, f.elem.storage_bytes());
+                    let there = (frame.ptr(f.buf).offset(from as isize), f.per_lane as isize);
+                    spread(there, (state.add(self.rows[f.row]), size as isize), n, size);
+                }
                 for (ptr, place) in ptrs.iter_mut().zip(&self.places) {
                     *ptr = match *place {
                         Place::State(row) => state.add(self.rows[row]),
@@ -221,11 +282,13 @@ impl Work for Rows {
                     ptrs: &ptrs,
                     row_strides: &row_strides,
                     strides: &strides,
-                    rows: self.trips as usize,
+                    rows: turns as usize,
                     n,
                     index: &index,
                 };
-                self.kernel.run(&call, scratch);
+                if turns > 0 {
+                    self.kernel.run(&call, scratch);
+                }
                 self.moved(frame, state, (first, n), true);
             }
         }

@@ -1,5 +1,6 @@
 //! Hoisting: moves operations that compute the same in every round of a loop in front of it.
 
+use crate::hash::HashSet;
 use crate::op::{ControlOp, SdyOp, SourceOp};
 use crate::{BlockId, Def, Module, OpId, OpKind, ValueId, ValueMap, Walk};
 
@@ -8,34 +9,63 @@ use crate::{BlockId, Def, Module, OpId, OpKind, ValueId, ValueMap, Walk};
 /// An operation is invariant if it is pure, has no regions, and each operand is defined outside the loop, is a
 /// constant, or is an argument of the loop's body that every round hands on unchanged.
 pub fn hoist(module: &mut Module, is_worth: impl Fn(&Module, OpId) -> bool) {
+    hoist_with(module, is_worth, is_constant);
+}
+
+/// As [`hoist`], where operands may also come from other invariant operations that are not worth it by themselves: these are
+/// copied in front of the loop, and what else uses them in the loop keeps its own.
+pub fn hoist_chains(module: &mut Module, is_worth: impl Fn(&Module, OpId) -> bool) {
+    hoist_with(module, is_worth, |_, _| true);
+}
+
+fn hoist_with(
+    module: &mut Module,
+    is_worth: impl Fn(&Module, OpId) -> bool,
+    may_be_copied: impl Fn(&Module, OpId) -> bool,
+) {
     for op in module.all_ops(Walk::PostOrder) {
         let is_loop = module.op(op).kind() == OpKind::Control(ControlOp::While);
         let Some(body) = module.body_of(op, 1).filter(|_| is_loop) else { continue };
-        let unchanged = unchanged_arguments(module, op, body);
-        let outside = |v: ValueId| unchanged.iter().find(|(inner, _)| *inner == v).map(|(_, outer)| *outer);
+        // Values of the body that have one in front of the loop.
+        let mut outside: ValueMap = unchanged_arguments(module, op, body).into_iter().collect();
+        let mut invariant: HashSet<OpId> = HashSet::default();
         for inner in module.op_list(body) {
             let data = module.op(inner);
-            let is_invariant = data.kind().is_pure()
-                && !data.kind().is_terminator()
-                && data.regions().is_empty()
-                && !data.operands().is_empty()
-                && data.operands().iter().all(|&v| outside(v).is_some() || is_fixed(module, v, op));
-            if !is_invariant || !is_worth(module, inner) {
+            let is_same = |&v: &ValueId| {
+                let made_inside = module.def_op(v).is_some_and(|def| invariant.contains(&def));
+                outside.contains_key(&v) || made_inside || is_outside(module, v, op)
+            };
+            let is_plain = data.kind().is_pure() && !data.kind().is_terminator() && data.regions().is_empty();
+            if !is_plain || !data.operands().iter().all(is_same) {
+                continue;
+            }
+            if data.operands().is_empty() || !is_worth(module, inner) {
+                if may_be_copied(module, inner) {
+                    invariant.insert(inner);
+                }
                 continue;
             }
             for (i, v) in data.operands().to_vec().into_iter().enumerate() {
-                if let Some(outer) = outside(v) {
-                    module.set_operand(inner, i, outer);
-                } else if let Some(def) = module.def_op(v).filter(|&def| module.is_inside(def, op)) {
-                    let copy = module.clone_op(def, &mut ValueMap::default());
-                    module.insert_before(op, copy);
-                    let constant = module.result(copy);
-                    module.set_operand(inner, i, constant);
-                }
+                let outer = in_front(module, v, op, &mut outside);
+                module.set_operand(inner, i, outer);
             }
             module.move_before(inner, op);
         }
     }
+}
+
+/// `v`, which is the same in every round of the loop `op`, as a value in front of it: what makes it inside is copied there.
+fn in_front(module: &mut Module, v: ValueId, op: OpId, outside: &mut ValueMap) -> ValueId {
+    if let Some(&outer) = outside.get(&v) {
+        return outer;
+    }
+    let Some(def) = module.def_op(v).filter(|&def| module.is_inside(def, op)) else { return v };
+    for operand in module.op(def).operands().to_vec() {
+        in_front(module, operand, op, outside);
+    }
+    let copy = module.clone_op(def, outside);
+    module.insert_before(op, copy);
+    outside.get(&v).copied().unwrap_or(v)
 }
 
 /// The arguments of a loop's body that it returns in their own place, each with the value the loop starts from.
@@ -45,10 +75,10 @@ fn unchanged_arguments(module: &Module, op: OpId, body: BlockId) -> Vec<(ValueId
     all.filter(|((arg, returned), _)| arg == returned).map(|((&arg, _), &outer)| (arg, outer)).collect()
 }
 
-/// Whether `v` is defined outside `op`, or is a constant, which can be copied there.
-fn is_fixed(module: &Module, v: ValueId, op: OpId) -> bool {
+/// Whether `v` is defined outside `op`.
+fn is_outside(module: &Module, v: ValueId, op: OpId) -> bool {
     match module.value(v).def() {
-        Def::Result(def, _) => !module.is_inside(def, op) || is_constant(module, def),
+        Def::Result(def, _) => !module.is_inside(def, op),
         Def::Arg(block, _) => module.block_parent_op(block).is_none_or(|parent| !module.is_inside(parent, op)),
     }
 }
@@ -94,5 +124,41 @@ mod tests {
     #[test]
     fn what_is_not_worth_it_stays() {
         assert_eq!(kinds_in_front(|_, _| false).len(), 2);
+    }
+
+    #[test]
+    fn what_is_worth_it_takes_a_copy_of_what_it_needs_along() {
+        let text = "func.func @main(%n: tensor<i32>, %x: tensor<i32>) -> tensor<i32> {
+          %0:2 = stablehlo.while(%i = %n, %y = %x) : tensor<i32>, tensor<i32>
+            cond { %c = stablehlo.compare LT, %i, %y : (tensor<i32>, tensor<i32>) -> tensor<i1>
+              stablehlo.return %c : tensor<i1>
+            } do {
+              %two = stablehlo.constant dense<2> : tensor<i32>
+              %same = stablehlo.multiply %y, %two : tensor<i32>
+              %less = stablehlo.subtract %same, %two : tensor<i32>
+              %most = stablehlo.maximum %less, %same : tensor<i32>
+              %sum = stablehlo.add %i, %same : tensor<i32>
+              %next = stablehlo.add %sum, %most : tensor<i32>
+              stablehlo.return %next, %y : tensor<i32>, tensor<i32>
+            }
+          return %0#0 : tensor<i32>
+        }";
+        let is_maximum = |module: &Module, op: OpId| module.op(op).kind() == OpKind::Binary(BinaryOp::Maximum);
+        for (with_chains, in_front) in [(true, 6), (false, 2)] {
+            let mut module = parse(text).unwrap();
+            if with_chains {
+                hoist_chains(&mut module, is_maximum);
+            } else {
+                hoist(&mut module, is_maximum);
+            }
+            assert!(crate::verify::verify(&module).is_empty());
+            let body = module.body_of(module.entry().unwrap(), 0).unwrap();
+            let kinds: Vec<OpKind> = module.ops_in(body).map(|op| module.op(op).kind()).collect();
+            assert_eq!(kinds.len(), in_front, "{kinds:?}");
+            let inside = module.all_ops(Walk::PreOrder);
+            let products = inside.iter().filter(|&&op| module.op(op).kind() == OpKind::Binary(BinaryOp::Multiply));
+            // The sum of the loop keeps its own.
+            assert_eq!(products.count(), if with_chains { 2 } else { 1 });
+        }
     }
 }

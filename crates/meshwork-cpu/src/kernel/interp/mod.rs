@@ -266,8 +266,11 @@ impl State<'_> {
                     copy::gather(self.base.add(dst), self.arg(arg), stride, size, n);
                 }
                 Instr::LoadAt { arg, size, at, dst } => {
-                    let byte = self.place(at).cast::<i32>().read_unaligned() as usize;
-                    std::ptr::copy(self.arg(arg).add(byte), self.base.add(dst), size);
+                    let (places, from) = (self.place(at).cast::<i32>(), self.arg(arg));
+                    for i in 0..n {
+                        let byte = places.add(i).read_unaligned() as usize;
+                        std::ptr::copy(from.add(byte), self.base.add(dst + i * size), size);
+                    }
                 }
                 Instr::StoreAt { arg, size, at, src } => {
                     let byte = self.place(at).cast::<i32>().read_unaligned() as usize;

@@ -458,6 +458,9 @@ impl State<'_, '_> {
                 asm.vex(op::MOVQ_FROM_GPR, false, r, 0, Rm::Reg(gpr::RAX), None);
                 asm.vex(op::PBROADCAST[2], true, r, 0, Rm::Reg(r), None);
             }
+            Inst::Pick { dst, place, mask, arg, scale, disp } => {
+                self.pick(inst, dst, (place, mask), (arg, scale, disp))
+            }
             Inst::SpreadMask { dst, arg } => {
                 let base = self.out.pointer(arg);
                 let r = self.result(dst);
@@ -575,6 +578,34 @@ impl State<'_, '_> {
         let base = self.out.pointer(arg);
         self.out.asm.vex(op::MOVD_STORE, false, r, 0, Rm::Reg(gpr::RDX), None);
         Rm::Mem { base, index: Some((gpr::RDX, 0)), disp }
+    }
+
+    /// Elements that are each at a place of its own, by the instruction that clears its mask.
+    fn pick(&mut self, inst: &Inst, dst: V, (place, mask): (V, V), (arg, scale, disp): (u16, u8, i32)) {
+        let locked = [place, mask, dst];
+        let places = self.register(place, &locked);
+        let wanted = if mask == NONE { None } else { Some(self.register(mask, &locked)) };
+        // The result must be neither of the other two.
+        let r = self.value(dst).pin.unwrap_or_else(|| {
+            let r = self.take(&locked);
+            self.occupy(dst, r);
+            r
+        });
+        let lanes = self.take(&locked);
+        let wide = self.value(dst).width == 32;
+        let base = self.out.pointer(arg);
+        let asm = &mut *self.out.asm;
+        match wanted {
+            Some(m) => asm.vex(op::MOVAPS, true, lanes, 0, Rm::Reg(m), None),
+            None => asm.vex(op::PCMPEQ[2], true, lanes, lanes, Rm::Reg(lanes), None),
+        }
+        asm.vex(op::PXOR, true, r, r, Rm::Reg(r), None);
+        let there = Rm::Mem { base, index: Some((places, 0)), disp };
+        asm.vex(op::PGATHERD[usize::from(scale == 3)], wide, r, lanes, there, None);
+        self.retire(inst);
+        if self.value(dst).pin.is_none() {
+            self.drop_unread(dst);
+        }
     }
 
     fn read_buffer(&mut self, dst: V) {

@@ -122,6 +122,9 @@ pub enum Inst {
     /// The one element of `arg` as an integer in all lanes of that size, after `shl` bits of shift; of the element `disp` bytes
     /// further on, and `place` more if there is one.
     Spread { dst: V, arg: u16, scale: u8, shl: u8, place: V, disp: i32 },
+    /// Elements of 4 or 8 bytes of `arg`, each so many bytes further on as its lane of `place`, of 4 bytes, says, and `disp`
+    /// more; of the lanes that `mask` selects if there is one.
+    Pick { dst: V, place: V, mask: V, arg: u16, scale: u8, disp: i32 },
     /// All bits set if the byte of `arg` is not zero, none otherwise.
     SpreadMask { dst: V, arg: u16 },
     /// Index of the element `ahead` along `dim`, in all lanes of `1 << scale` bytes.
@@ -139,6 +142,7 @@ impl Inst {
             Inst::Store { src, .. } | Inst::Keep { src, .. } => [src, NONE, NONE, NONE],
             Inst::StoreOne { src, place, .. } => [src, place, NONE, NONE],
             Inst::Spread { place, .. } => [place, NONE, NONE, NONE],
+            Inst::Pick { place, mask, .. } => [place, mask, NONE, NONE],
             Inst::LoadRest { mask, .. } => [mask, NONE, NONE, NONE],
             Inst::StoreRest { src, mask, .. } | Inst::StorePair { src, mask, .. } => [src, mask, NONE, NONE],
             Inst::Scatter { src, .. } => [src, NONE, NONE, NONE],
@@ -155,7 +159,8 @@ impl Inst {
         match *self {
             Inst::Vex(x) => Some(x.dst),
             Inst::LoadRest { dst, .. } | Inst::Gather { dst, .. } => Some(dst),
-            Inst::LoadPair { dst, .. } | Inst::LoadTriple { dst, .. } | Inst::Far { dst, .. } => Some(dst),
+            Inst::LoadPair { dst, .. } | Inst::LoadTriple { dst, .. } => Some(dst),
+            Inst::Far { dst, .. } | Inst::Pick { dst, .. } => Some(dst),
             Inst::Spread { dst, .. } | Inst::SpreadMask { dst, .. } | Inst::Index { dst, .. } => Some(dst),
             Inst::Touch(_)
             | Inst::Test(_)
@@ -192,6 +197,8 @@ pub mod op {
     pub const PINSR: [Enc; 4] = [enc(1, 3, 0x20), enc(1, 1, 0xC4), enc(1, 3, 0x22), wide(enc(1, 3, 0x22))];
     pub const PEXTR: [Enc; 4] = [enc(1, 3, 0x14), enc(1, 3, 0x15), enc(1, 3, 0x16), wide(enc(1, 3, 0x16))];
     pub const INSERT128: Enc = enc(1, 3, 0x38);
+    /// Elements of 4 and of 8 bytes, each at a place of its own.
+    pub const PGATHERD: [Enc; 2] = [enc(1, 2, 0x90), wide(enc(1, 2, 0x90))];
     pub const MASKMOVD_LOAD: Enc = enc(1, 2, 0x8C);
     pub const MASKMOVQ_LOAD: Enc = wide(enc(1, 2, 0x8C));
     pub const PBROADCAST: [Enc; 4] = [enc(1, 2, 0x78), enc(1, 2, 0x79), enc(1, 2, 0x58), enc(1, 2, 0x59)];

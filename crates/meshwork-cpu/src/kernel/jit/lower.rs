@@ -349,6 +349,17 @@ impl<'a> Lower<'a> {
                 v
             }
             Op::Load(arg) => self.load(code, at, arg, mode, u)?,
+            Op::LoadAt(arg, place) if !self.uniform[at] => {
+                let size = self.body.args[usize::from(arg)].elem.storage_bytes();
+                if size < 4 {
+                    return None;
+                }
+                let (place, disp) = self.place(place);
+                let mask = if mode == Mode::Rest { self.rest_mask(size) } else { NONE };
+                let dst = code.fresh(size);
+                code.insts.push(Inst::Pick { dst, place: val(place?), mask, arg, scale: log2(size), disp });
+                dst
+            }
             Op::LoadAt(arg, place) => {
                 let dst = code.unit.value(32, Home::None);
                 let scale = log2(self.body.args[usize::from(arg)].elem.storage_bytes());
