@@ -20,6 +20,7 @@
 
 mod arc;
 mod double;
+mod floor;
 mod gamma;
 mod integer;
 mod logarithm;
@@ -31,6 +32,8 @@ use meshwork_ir::ElementType;
 
 use super::build::Builder;
 use super::ir::{BinaryOp, Op, Ty, UnaryOp, Val};
+
+pub use floor::floored;
 
 /// The number that the byte `code` of type `elem`, floats of one byte, stands for.
 pub fn decode(b: &mut Builder<'_>, elem: ElementType, code: Val) -> Val {
