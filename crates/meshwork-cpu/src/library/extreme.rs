@@ -8,6 +8,7 @@ use meshwork_ir::{Attr, BlockId, ElementType, Module, OpId, OpKind, ValueId};
 use super::copy::view_of;
 use super::nest::{Nest, parts_of, piece, walk};
 use super::num::{Bf16, Element, F16};
+use super::transpose::{Planes, transpose};
 use crate::compile::lower::Lower;
 #[cfg(target_arch = "x86_64")]
 use crate::kernel::interp::loops::wide;
@@ -180,6 +181,9 @@ unsafe fn winners<V: Value, P: Copy + PartialOrd + Default, const LARGEST: bool>
             }
             return;
         }
+        if one_line && c.count >= LEAST_TURNED && (2..=MOST_TURNED).contains(&reduced.dims[0]) {
+            return turned::<V, P, LARGEST>(c, reduced.dims[0], reduced.strides[0][1], init);
+        }
         for j in 0..c.count {
             let (x, i) = (c.values.0.offset(j as isize * c.values.1), c.places.0.offset(j as isize * c.places.1));
             let fast = if one_line {
@@ -203,6 +207,48 @@ unsafe fn winners<V: Value, P: Copy + PartialOrd + Default, const LARGEST: bool>
             });
             c.to[0].cast::<V::Raw>().add(j).write_unaligned(best.0);
             c.to[1].cast::<P>().add(j).write_unaligned(best.1);
+        }
+    }
+}
+
+/// Lines of up to so many elements are compared side by side, if there are that many.
+const MOST_TURNED: usize = 16;
+const LEAST_TURNED: usize = 16;
+
+/// The winners of short lines of `n` elements: these become columns first.
+///
+/// # Safety
+/// As [`Loops`].
+#[inline(always)]
+unsafe fn turned<V: Value, P: Copy + PartialOrd + Default, const LARGEST: bool>(
+    c: &Columns,
+    n: usize,
+    place_step: isize,
+    init: (V::Raw, P),
+) {
+    let size = size_of::<V::Raw>();
+    let mut lines = [[init.0; COLUMNS]; MOST_TURNED];
+    let planes = Planes {
+        from: c.values.0,
+        from_stride: c.values.1,
+        to: lines.as_mut_ptr().cast(),
+        to_stride: (COLUMNS * size) as isize,
+    };
+    // SAFETY: in the whole function: the caller's; the lines have room for `COLUMNS` elements.
+    unsafe {
+        transpose(planes, n, c.count, size);
+        let mut pairs = [([init.0; COLUMNS], [init.1; COLUMNS]); 2];
+        let [best, better] = &mut pairs;
+        let (mut best, mut better) = (best, better);
+        for (k, line) in lines.iter().enumerate().take(n) {
+            let places = (c.places.0.offset(k as isize * place_step), c.places.1);
+            let to = (&mut better.0[..c.count], &mut better.1[..c.count]);
+            compare_row::<V, P, LARGEST>(&best.0[..c.count], &best.1[..c.count], line.as_ptr(), places, to.0, to.1);
+            std::mem::swap(&mut best, &mut better);
+        }
+        for j in 0..c.count {
+            c.to[0].cast::<V::Raw>().add(j).write_unaligned(best.0[j]);
+            c.to[1].cast::<P>().add(j).write_unaligned(best.1[j]);
         }
     }
 }
@@ -292,8 +338,8 @@ fn winner<V: Value, P: Copy + PartialOrd, const LARGEST: bool>(a: (V::Raw, P), b
     (if wins { a.0 } else { b.0 }, if earlier { a.1 } else { b.1 })
 }
 
-/// The winner of a contiguous line: first the extreme value in several lanes, then the lowest position that has it. `None` if
-/// there is a NaN, or if the extreme is a zero, whose sign is that of the last one.
+/// The winner of a contiguous line: first the extreme value in several lanes, then the lowest position that has it. Of zeros the value
+/// is the last one, whose sign may differ. `None` if there is a NaN.
 ///
 /// # Safety
 /// As [`Loops`].
@@ -333,7 +379,7 @@ unsafe fn line<V: Value, P: Copy + PartialOrd + Default, const LARGEST: bool, co
         let best = rest.clone().fold(lanes[0], |a, b| if better(a, b) { b } else { a });
         #[allow(clippy::eq_op)]
         let strange = nan.contains(&true) || rest.into_iter().any(|y| y != y) || first != first;
-        if strange || best == V::Wide::default() {
+        if strange {
             return None;
         }
         let place = |i: usize| places.offset(i as isize * step).cast::<P>().read_unaligned();
@@ -343,9 +389,8 @@ unsafe fn line<V: Value, P: Copy + PartialOrd + Default, const LARGEST: bool, co
             // Most stretches have none.
             if (start..end).fold(false, |any, i| any | (V::wide(read(i)) == best)) {
                 for i in (start..end).filter(|&i| V::wide(read(i)) == best) {
-                    if found.is_none_or(|(_, p)| place(i) < p) {
-                        found = Some((read(i), place(i)));
-                    }
+                    let lowest = found.map_or(place(i), |(_, p)| if p < place(i) { p } else { place(i) });
+                    found = Some((read(i), lowest));
                 }
             }
         }
@@ -554,6 +599,8 @@ mod tests {
                     ("6x16", "6x", 1),
                     ("3x33", "3x", 1),
                     ("3x700", "3x", 1),
+                    ("300x10", "300x", 1),
+                    ("37x2", "37x", 1),
                     ("9x600", "600x", 0),
                 ] {
                     let steps = check(&source(elem, direction, dims, out, over), 0.0);
