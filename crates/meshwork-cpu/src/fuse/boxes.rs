@@ -151,18 +151,26 @@ impl Compiler<'_> {
             let with = |dim: usize| -> i64 {
                 (0..rank).filter(|&d| d == dim || beside >> d & 1 == 1).map(|d| hi[d] - lo[d]).product()
             };
+            // Whether they would be neighbors in memory, with enough rows of them.
+            let is_woven = |dim: usize| {
+                let whole: i64 = (0..rank).map(|d| hi[d] - lo[d]).product();
+                let beside = job.places.iter().all(|p| p.strides[dim] == p.elem.storage_bytes() as i64);
+                beside && whole >= super::MANY_WOVEN * (hi[dim] - lo[dim])
+            };
             let fits_beside = |dim: usize| {
                 let whole: i64 = (0..rank).map(|d| hi[d] - lo[d]).product();
-                let few = with(dim) * job.outputs.len() as i64 <= super::SMALL;
+                let few =
+                    with(dim) * job.outputs.len() as i64 <= if is_woven(dim) { super::WOVEN } else { super::SMALL };
                 let long = whole / with(dim).max(1) >= LEAST_BESIDE || whole <= super::SMALL;
                 job.survey.split.is_none() && beside >> dim & 1 == 0 && few && long
             };
+            let most_beside = |dim: usize| if is_woven(dim) { super::WOVEN } else { MAX_STACK };
             match stop {
                 None => {}
                 Some(Stop::Force(v)) => return Err(Outcome::First(v).into()),
                 Some(Stop::Cut { dim, at, value }) => {
                     // Pieces of a stack have much in common.
-                    if hi[dim] - lo[dim] <= MAX_STACK && fits_beside(dim) {
+                    if hi[dim] - lo[dim] <= most_beside(dim) && fits_beside(dim) {
                         work.push(Piece { lo, hi, beside: beside | 1 << dim });
                         continue;
                     }
@@ -214,8 +222,9 @@ impl Compiler<'_> {
                 Err(_) => return Err(Outcome::WithoutReductions.into()),
             };
             // A row of a few elements takes as long as one of many.
-            let short = l.row.count_ones() == 1 && l.n <= MAX_STACK && l.n > 1 && l.rows_to_join().is_none();
-            if short && fits_beside(l.row.trailing_zeros() as usize) {
+            let dim = l.row.trailing_zeros() as usize;
+            let one = l.row.count_ones() == 1 && l.n > 1 && l.rows_to_join().is_none();
+            if one && l.n <= most_beside(dim) && fits_beside(dim) {
                 work.push(Piece { lo, hi, beside: beside | l.row });
                 continue;
             }
