@@ -181,7 +181,7 @@ unsafe fn winners<V: Value, P: Copy + PartialOrd + Default, const LARGEST: bool>
             }
             return;
         }
-        if one_line && c.count >= LEAST_TURNED && (2..=MOST_TURNED).contains(&reduced.dims[0]) {
+        if one_line && c.places.1 == 0 && c.count >= BESIDE && (2..=MOST_TURNED).contains(&reduced.dims[0]) {
             return turned::<V, P, LARGEST>(c, reduced.dims[0], reduced.strides[0][1], init);
         }
         for j in 0..c.count {
@@ -211,11 +211,11 @@ unsafe fn winners<V: Value, P: Copy + PartialOrd + Default, const LARGEST: bool>
     }
 }
 
-/// Lines of up to so many elements are compared side by side, if there are that many.
+/// Lines of up to so many elements are compared side by side, this many at a time.
 const MOST_TURNED: usize = 16;
-const LEAST_TURNED: usize = 16;
+const BESIDE: usize = 16;
 
-/// The winners of short lines of `n` elements: these become columns first.
+/// The winners of short lines of `n` elements, all with the same positions: these become columns first.
 ///
 /// # Safety
 /// As [`Loops`].
@@ -237,18 +237,19 @@ unsafe fn turned<V: Value, P: Copy + PartialOrd + Default, const LARGEST: bool>(
     // SAFETY: in the whole function: the caller's; the lines have room for `COLUMNS` elements.
     unsafe {
         transpose(planes, n, c.count, size);
-        let mut pairs = [([init.0; COLUMNS], [init.1; COLUMNS]); 2];
-        let [best, better] = &mut pairs;
-        let (mut best, mut better) = (best, better);
-        for (k, line) in lines.iter().enumerate().take(n) {
-            let places = (c.places.0.offset(k as isize * place_step), c.places.1);
-            let to = (&mut better.0[..c.count], &mut better.1[..c.count]);
-            compare_row::<V, P, LARGEST>(&best.0[..c.count], &best.1[..c.count], line.as_ptr(), places, to.0, to.1);
-            std::mem::swap(&mut best, &mut better);
-        }
-        for j in 0..c.count {
-            c.to[0].cast::<V::Raw>().add(j).write_unaligned(best.0[j]);
-            c.to[1].cast::<P>().add(j).write_unaligned(best.1[j]);
+        for first in (0..c.count).step_by(BESIDE) {
+            // What is behind the last column is computed too: the lines have room for it.
+            let (mut values, mut places) = ([init.0; BESIDE], [init.1; BESIDE]);
+            for (k, line) in lines.iter().enumerate().take(n) {
+                let place = c.places.0.offset(k as isize * place_step).cast::<P>().read_unaligned();
+                for j in 0..BESIDE {
+                    (values[j], places[j]) = winner::<V, P, LARGEST>((values[j], places[j]), (line[first + j], place));
+                }
+            }
+            for j in 0..BESIDE.min(c.count - first) {
+                c.to[0].cast::<V::Raw>().add(first + j).write_unaligned(values[j]);
+                c.to[1].cast::<P>().add(first + j).write_unaligned(places[j]);
+            }
         }
     }
 }
@@ -383,18 +384,31 @@ unsafe fn line<V: Value, P: Copy + PartialOrd + Default, const LARGEST: bool, co
             return None;
         }
         let place = |i: usize| places.offset(i as isize * step).cast::<P>().read_unaligned();
-        let mut found: Option<(V::Raw, P)> = (first == best).then_some(init);
-        for start in (0..n).step_by(LANES) {
-            let end = n.min(start + LANES);
-            // Most stretches have none.
-            if (start..end).fold(false, |any, i| any | (V::wide(read(i)) == best)) {
-                for i in (start..end).filter(|&i| V::wide(read(i)) == best) {
-                    let lowest = found.map_or(place(i), |(_, p)| if p < place(i) { p } else { place(i) });
-                    found = Some((read(i), lowest));
+        let is_best = |i: usize| V::wide(read(i)) == best;
+        // Most stretches have none, or all of them do.
+        let has_best = |stretch: std::ops::Range<usize>| stretch.fold(false, |any, i| any | is_best(i));
+        let stretches = (0..n.div_ceil(LANES)).map(|i| i * LANES..n.min((i + 1) * LANES));
+        let stretch = stretches.rev().find(|stretch| has_best(stretch.clone()));
+        let Some(last) = stretch.and_then(|mut stretch| stretch.rfind(|&i| is_best(i))) else { return Some(init) };
+        let mut lowest = if first == best && init.1 < place(last) { init.1 } else { place(last) };
+        for start in (0..last).step_by(LANES) {
+            let end = last.min(start + LANES);
+            if !has_best(start..end) {
+                continue;
+            }
+            // Without branches, so that it is done in vectors.
+            if step == size_of::<P>() as isize {
+                for i in start..end {
+                    let p = places.cast::<P>().add(i).read_unaligned();
+                    lowest = if is_best(i) & (p < lowest) { p } else { lowest };
+                }
+            } else {
+                for i in start..end {
+                    lowest = if is_best(i) & (place(i) < lowest) { place(i) } else { lowest };
                 }
             }
         }
-        found
+        Some((read(last), lowest))
     }
 }
 
@@ -606,6 +620,25 @@ mod tests {
                     let steps = check(&source(elem, direction, dims, out, over), 0.0);
                     assert!(steps.iter().any(|s| s.starts_with("arg")), "{steps:?}");
                 }
+            }
+        }
+    }
+
+    /// Of equal values the lowest position wins, wherever it is, and the last value, whose sign may differ.
+    #[test]
+    fn equal_values() {
+        for n in [5usize, 40, 300] {
+            let falling: Vec<i64> = (0..n as i64).rev().collect();
+            let mixed: Vec<i64> = (0..n as i64).map(|i| i * 7 % n as i64).collect();
+            for places in [falling, mixed] {
+                let i = Literal::from_i64s([n as i64], ElementType::I32, &places).unwrap();
+                let x: Vec<f64> = (0..n).map(|i| [0.0, -1.0, -0.0, -2.5][i * i % 4]).collect();
+                let x = Literal::from_f64s([n as i64], ElementType::F32, &x).unwrap();
+                let v = Literal::from_f64s([], ElementType::F32, &[f64::NEG_INFINITY]).unwrap();
+                check_on(&source("f32", "GT", &n.to_string(), "", 0), &[x, i.clone(), v], 0.0);
+                let x = Literal::zeros([n as i64], ElementType::I1);
+                let v = Literal::zeros([], ElementType::I1);
+                check_on(&source("i1", "GT", &n.to_string(), "", 0), &[x, i, v], 0.0);
             }
         }
     }
