@@ -47,6 +47,8 @@ struct Piece {
 
 /// Positions of a dimension that are side by side because it is short.
 const MAX_STACK: i64 = 4;
+/// A row of more bytes than a vector is not short.
+const VECTOR_BYTES: i64 = 32;
 /// An edge is at most one in so many positions of a dimension.
 const THIN: i64 = 8;
 /// Elements of an array that takes about as long as its edges.
@@ -223,8 +225,10 @@ impl Compiler<'_> {
             };
             // A row of a few elements takes as long as one of many.
             let dim = l.row.trailing_zeros() as usize;
+            let widest = job.places.iter().map(|p| p.elem.storage_bytes() as i64).max().unwrap_or(1);
             let one = l.row.count_ones() == 1 && l.n > 1 && l.rows_to_join().is_none();
-            if one && l.n <= most_beside(dim) && fits_beside(dim) {
+            let short = l.n <= MAX_STACK || l.n * widest <= VECTOR_BYTES;
+            if one && short && l.n <= most_beside(dim) && fits_beside(dim) {
                 work.push(Piece { lo, hi, beside: beside | l.row });
                 continue;
             }

@@ -24,7 +24,7 @@ pub(crate) struct Comb {
     is_output: bool,
 }
 
-/// Groups that are taken apart or woven faster than element by element.
+/// Groups that may be taken apart or woven.
 pub(super) const fn is_group(elements: i64) -> bool {
     elements >= 2 && elements <= 16
 }
@@ -51,7 +51,9 @@ pub(super) fn find(arrays: &[Array], inputs: usize, n: i64) -> Vec<Comb> {
         let group = first.step / first.elem_bytes;
         // These a kernel reads by itself.
         let is_native = !is_output && matches!((group, first.elem_bytes), (2, 4 | 8) | (3, 1..=4));
-        if taken[i] || !is_group(group) || first.step != group * first.elem_bytes || is_native {
+        // Words are moved one by one as fast, unless their groups fill vectors.
+        let is_slow = first.elem_bytes >= 4 && if is_output { group == 5 } else { matches!(group, 4..=7 | 9) };
+        if taken[i] || !is_group(group) || first.step != group * first.elem_bytes || is_native || is_slow {
             continue;
         }
         let element = |j: usize| {
