@@ -8,6 +8,7 @@ from . import ints, problem, repeat, uniform
 F = "bits"
 WORDS = lambda *shape: ints(1 << 32, *shape, dtype=np.uint32)
 TEXT = lambda *shape: ints(128, *shape, dtype=np.uint8)
+BYTES = lambda *shape: ints(256, *shape, dtype=np.uint8)
 
 
 @problem(F, "hamming distances", WORDS(1024, 8), WORDS(1024, 8), split=(0,))
@@ -222,6 +223,23 @@ problem(F, "mantissas and exponents", (1 << 19,))(lambda x: (lambda m, e: jnp.ld
 problem(F, "next numbers", (1 << 19,), (1 << 19,), split=(0, 0))(jnp.nextafter)
 problem(F, "members of a set", ints(1 << 20, 1 << 17), ints(1 << 20, 1000))(lambda x, s: jnp.isin(x, s))
 problem(F, "digits", ints(1 << 30, 1 << 18))(lambda x: sum((x // 10 ** k) % 10 for k in range(9)))
+problem(F, "remainders", ints(1 << 30, 1 << 19))(lambda x: x % 7 + (x // 3) % 5)
+problem(F, "remainders of bytes", BYTES(1 << 21))(lambda x: x % 10 + x // 26)
+problem(F, "remainders int64 f64", ints(1 << 40, 1 << 18, dtype=np.int64))(lambda x: x % 1000 + x // 7)
+problem(F, "times of day", ints(1 << 30, 1 << 18))(lambda x: jnp.stack([x // 3600 % 24, x // 60 % 60, x % 60], -1))
+problem(F, "unpacked bits", BYTES(1 << 18))(jnp.unpackbits)
+problem(F, "bytes to words", BYTES(1 << 20))(
+    lambda x: (lambda y: y[:, 0].astype(jnp.uint16) | (y[:, 1].astype(jnp.uint16) << 8))(x.reshape(-1, 2)))
+problem(F, "words to bytes", WORDS(1 << 18))(
+    lambda x: ((x[:, None] >> (8 * jnp.arange(4, dtype=jnp.uint32))) & 255).astype(jnp.uint8))
+problem(F, "hexadecimal digits", BYTES(1 << 19))(
+    lambda x: (lambda n: jnp.where(n < 10, n + 48, n + 87))(jnp.stack([x >> 4, x & 15], -1)).reshape(-1))
+problem(F, "bytes repeated", BYTES(1 << 18))(lambda x: jnp.repeat(x, 8) + 1)
+problem(F, "colors in the other order", BYTES(1 << 19, 4))(lambda x: x[:, ::-1])
+problem(F, "any of eight", ints(2, 1 << 18, 8, dtype=np.uint8))(lambda x: (x > 0).any(1))
+problem(F, "two channels to one", ints(30000, 1 << 20, 2, dtype=np.int16))(
+    lambda x: (x.astype(jnp.int32).sum(1) >> 1).astype(jnp.int16))
+problem(F, "first that holds", (1 << 20,), split=(None,))(lambda x: jnp.argmax(x > 5))
 problem(F, "leading zeros and trailing ones", WORDS(1 << 20))(
     lambda x: jax.lax.clz(x) + jax.lax.population_count(x & ~(x + 1)))
 

@@ -30,7 +30,7 @@ pub(crate) fn prepare(module: &Module, func: OpId, grid: DeviceGrid) -> Result<(
     unroll::write_out(&mut module, func);
     canonicalize::apply(&mut module, &[(OpKind::Contract(ContractOp::DotGeneral), small::of_complex)]);
     pairs::split(&mut module, func);
-    let own: [(OpKind, canonicalize::Pattern); 15] = [
+    let own: [(OpKind, canonicalize::Pattern); 17] = [
         (OpKind::Binary(BinaryOp::Add), interleave::sum_of_spread),
         (OpKind::Binary(BinaryOp::Or), interleave::sum_of_spread),
         (OpKind::Contract(ContractOp::Convolution), dilated::convolution),
@@ -41,6 +41,8 @@ pub(crate) fn prepare(module: &Module, func: OpId, grid: DeviceGrid) -> Result<(
         (OpKind::Body(BodyOp::ReduceWindow), pooling::reduce_window),
         (OpKind::Body(BodyOp::Reduce), simplify::reduce_of_ones),
         (OpKind::Movement(MovementOp::Slice), simplify::slice_of_pad),
+        (OpKind::Movement(MovementOp::Reshape), simplify::reshape_of_reshape),
+        (OpKind::Movement(MovementOp::Transpose), simplify::transposed_stack),
         (OpKind::Movement(MovementOp::Transpose), simplify::transposed_sum),
         (OpKind::Movement(MovementOp::Transpose), simplify::transposed_product),
         (OpKind::Contract(ContractOp::Convolution), stencil::convolution),

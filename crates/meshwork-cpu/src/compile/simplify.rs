@@ -32,6 +32,61 @@ pub(crate) fn reduce_of_ones(module: &mut Module, op: OpId) -> bool {
     true
 }
 
+/// A reshape of a reshape is one, or nothing: what is between would be stored for it.
+pub(crate) fn reshape_of_reshape(module: &mut Module, op: OpId) -> bool {
+    let data = module.op(op);
+    let (&[operand], &[result]) = (data.operands(), data.results()) else { return false };
+    let is_reshape = |&def: &OpId| module.op(def).kind() == OpKind::Movement(MovementOp::Reshape);
+    let Some(before) = module.def_op(operand).filter(is_reshape) else { return false };
+    let &[from] = module.op(before).operands() else { return false };
+    if module.ty(from) == module.ty(result) {
+        module.replace_op(op, &[from]);
+    } else {
+        module.set_operand(op, 0, from);
+    }
+    true
+}
+
+/// The transpose of a stack of a few along which its elements become neighbors is such a stack: written so in the first place, it need
+/// not be copied.
+pub(crate) fn transposed_stack(module: &mut Module, op: OpId) -> bool {
+    let data = module.op(op);
+    let (&[stack], &[result], loc) = (data.operands(), data.results(), data.loc.clone()) else { return false };
+    let is_stack = |&def: &OpId| module.op(def).kind() == OpKind::Movement(MovementOp::Concatenate);
+    let Some(def) = module.def_op(stack).filter(is_stack) else { return false };
+    let (Some(d), Some(order)) = (module.op(def).int("dimension"), data.i64s("permutation")) else { return false };
+    let (dims, last) = (module.ty(stack).dims(), order.len() - 1);
+    let others_stay = order[..last].windows(2).all(|pair| pair[0] < pair[1]);
+    let fits = order[last] == d && others_stay && dims[d as usize] <= MOST_STACKED;
+    let parts = module.op(def).operands().to_vec();
+    let ones = parts.iter().all(|&v| module.ty(v).dims()[d as usize] == 1);
+    if !fits || !ones || module.value(stack).uses().len() != 1 {
+        return false;
+    }
+    let mut turned = vec![];
+    for part in parts {
+        let Some(ty) = module.ty(part).as_tensor() else { return false };
+        let mut dims = ty.dims.to_vec();
+        dims.remove(d as usize);
+        dims.push(1);
+        let ty = Type::tensor(dims, ty.elem);
+        let spec = OpSpec::new(OpKind::Movement(MovementOp::Reshape)).operands([part]).results([ty]).loc(loc.clone());
+        let reshape = module.push_before(op, spec);
+        turned.push(module.result(reshape));
+    }
+    let spec = OpSpec::new(OpKind::Movement(MovementOp::Concatenate))
+        .operands(turned)
+        .results([module.ty(result).clone()])
+        .attr("dimension", Attr::i64(last as i64))
+        .loc(loc);
+    let joined = module.push_before(op, spec);
+    module.replace_op(op, &[module.result(joined)]);
+    true
+}
+
+/// Elements that the fusion computes side by side.
+const MOST_STACKED: i64 = 8;
+
 /// The only slice of padding is padding by less, possibly less than nothing: its elements are then side by side.
 pub(crate) fn slice_of_pad(module: &mut Module, op: OpId) -> bool {
     let data = module.op(op);
@@ -221,6 +276,46 @@ mod tests {
             1e-5,
         );
         assert!(!text.contains("40×30×5") && !text.contains("[40, 30, 5]"), "{text}");
+    }
+
+    #[test]
+    fn a_transposed_stack_is_not_copied() {
+        for (perm, out) in [("1, 2, 0", "50x40x3"), ("2, 1, 0", "40x50x3"), ("1, 0, 2", "50x3x40")] {
+            let text = check(
+                &format!(
+                    "func.func @main(%x: tensor<50x40xf32>, %y: tensor<50x40xf32>) -> tensor<{out}xf32> {{
+                    %s = stablehlo.add %x, %y : tensor<50x40xf32>
+                    %p = stablehlo.multiply %x, %y : tensor<50x40xf32>
+                    %0 = stablehlo.reshape %s : (tensor<50x40xf32>) -> tensor<1x50x40xf32>
+                    %1 = stablehlo.reshape %p : (tensor<50x40xf32>) -> tensor<1x50x40xf32>
+                    %2 = stablehlo.reshape %x : (tensor<50x40xf32>) -> tensor<1x50x40xf32>
+                    %3 = stablehlo.concatenate %0, %1, %2, dim = 0
+                        : (tensor<1x50x40xf32>, tensor<1x50x40xf32>, tensor<1x50x40xf32>) -> tensor<3x50x40xf32>
+                    %4 = stablehlo.transpose %3, dims = [{perm}] : (tensor<3x50x40xf32>) -> tensor<{out}xf32>
+                    return %4 : tensor<{out}xf32> }}"
+                ),
+                0.0,
+            );
+            assert_eq!(text.contains("copy"), perm != "1, 2, 0", "{text}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_stored_between_reshapes() {
+        let text = check(
+            "func.func @main(%x: tensor<64x8xf32>) -> (tensor<64xf32>, tensor<8x64xf32>) {
+            %zero = stablehlo.constant dense<0.0> : tensor<f32>
+            %a = stablehlo.multiply %x, %x : tensor<64x8xf32>
+            %0 = stablehlo.reshape %a : (tensor<64x8xf32>) -> tensor<512xf32>
+            %1 = stablehlo.reshape %0 : (tensor<512xf32>) -> tensor<64x8xf32>
+            %2 = stablehlo.reduce(%1 init: %zero) applies stablehlo.add across dimensions = [1]
+                : (tensor<64x8xf32>, tensor<f32>) -> tensor<64xf32>
+            %3 = stablehlo.reshape %x : (tensor<64x8xf32>) -> tensor<2x256xf32>
+            %4 = stablehlo.reshape %3 : (tensor<2x256xf32>) -> tensor<8x64xf32>
+            return %2, %4 : tensor<64xf32>, tensor<8x64xf32> }",
+            1e-5,
+        );
+        assert!(!text.contains("512"), "{text}");
     }
 
     #[test]

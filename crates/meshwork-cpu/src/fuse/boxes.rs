@@ -47,6 +47,8 @@ struct Piece {
 
 /// Positions of a dimension that are side by side because it is short.
 const MAX_STACK: i64 = 4;
+/// A row of more bytes than a vector is not short.
+const VECTOR_BYTES: i64 = 32;
 /// An edge is at most one in so many positions of a dimension.
 const THIN: i64 = 8;
 /// Elements of an array that takes about as long as its edges.
@@ -151,18 +153,26 @@ impl Compiler<'_> {
             let with = |dim: usize| -> i64 {
                 (0..rank).filter(|&d| d == dim || beside >> d & 1 == 1).map(|d| hi[d] - lo[d]).product()
             };
+            // Whether they would be neighbors in memory, with enough rows of them.
+            let is_woven = |dim: usize| {
+                let whole: i64 = (0..rank).map(|d| hi[d] - lo[d]).product();
+                let beside = job.places.iter().all(|p| p.strides[dim] == p.elem.storage_bytes() as i64);
+                beside && whole >= super::MANY_WOVEN * (hi[dim] - lo[dim])
+            };
             let fits_beside = |dim: usize| {
                 let whole: i64 = (0..rank).map(|d| hi[d] - lo[d]).product();
-                let few = with(dim) * job.outputs.len() as i64 <= super::SMALL;
+                let few =
+                    with(dim) * job.outputs.len() as i64 <= if is_woven(dim) { super::WOVEN } else { super::SMALL };
                 let long = whole / with(dim).max(1) >= LEAST_BESIDE || whole <= super::SMALL;
                 job.survey.split.is_none() && beside >> dim & 1 == 0 && few && long
             };
+            let most_beside = |dim: usize| if is_woven(dim) { super::WOVEN } else { MAX_STACK };
             match stop {
                 None => {}
                 Some(Stop::Force(v)) => return Err(Outcome::First(v).into()),
                 Some(Stop::Cut { dim, at, value }) => {
                     // Pieces of a stack have much in common.
-                    if hi[dim] - lo[dim] <= MAX_STACK && fits_beside(dim) {
+                    if hi[dim] - lo[dim] <= most_beside(dim) && fits_beside(dim) {
                         work.push(Piece { lo, hi, beside: beside | 1 << dim });
                         continue;
                     }
@@ -214,8 +224,11 @@ impl Compiler<'_> {
                 Err(_) => return Err(Outcome::WithoutReductions.into()),
             };
             // A row of a few elements takes as long as one of many.
-            let short = l.row.count_ones() == 1 && l.n <= MAX_STACK && l.n > 1 && l.rows_to_join().is_none();
-            if short && fits_beside(l.row.trailing_zeros() as usize) {
+            let dim = l.row.trailing_zeros() as usize;
+            let widest = job.places.iter().map(|p| p.elem.storage_bytes() as i64).max().unwrap_or(1);
+            let one = l.row.count_ones() == 1 && l.n > 1 && l.rows_to_join().is_none();
+            let short = l.n <= MAX_STACK || l.n * widest <= VECTOR_BYTES;
+            if one && short && l.n <= most_beside(dim) && fits_beside(dim) {
                 work.push(Piece { lo, hi, beside: beside | l.row });
                 continue;
             }

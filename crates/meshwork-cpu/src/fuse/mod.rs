@@ -9,6 +9,7 @@ mod bound_tests;
 mod boxes;
 mod build;
 mod column;
+mod comb;
 mod graph;
 mod group;
 mod keep;
@@ -95,8 +96,12 @@ pub(crate) fn row_reduce(module: &Module, op: OpId) -> Option<usize> {
 pub(crate) fn is_small_reduce(module: &Module, op: OpId) -> bool {
     let Some(&operand) = module.op(op).operands().first() else { return false };
     let shape = module.ty(operand).dims();
-    reduce_kind(module, op).is_some()
-        && (1..=SMALL).contains(&reduced_dims(module, op).iter().map(|&d| shape[d]).product::<i64>())
+    let reduced = reduced_dims(module, op);
+    let count: i64 = reduced.iter().map(|&d| shape[d]).product();
+    // The elements of many short rows are taken apart.
+    let rows = shape.iter().product::<i64>() / count.max(1);
+    let most = if reduced == [shape.len().wrapping_sub(1)] && rows >= MANY_WOVEN { WOVEN } else { SMALL };
+    reduce_kind(module, op).is_some() && (1..=most).contains(&count)
 }
 
 /// Where the elements are that a small reduction combines for its result at `map`, in order.
@@ -123,6 +128,10 @@ pub(crate) fn small_reads(module: &Module, op: OpId, map: &[Lin]) -> Vec<Map> {
 
 /// Elements of a small reduction, and positions of a short dimension that are computed side by side.
 pub(crate) const SMALL: i64 = 8;
+
+/// The same for an innermost dimension, whose elements are taken apart or woven (`comb.rs`), and how many rows pay for that.
+pub(crate) const WOVEN: i64 = 16;
+pub(crate) const MANY_WOVEN: i64 = 1024;
 
 /// A longer row is reduced in pieces, unless there are many.
 const LONG_ROW: i64 = 1 << 16;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::comb::{self, Comb};
 use super::graph::{Graph, Id, Moved, Node, Place};
 use super::phases::{self, Output};
 use crate::kernel::ir::{Access, Arg};
@@ -44,6 +45,8 @@ pub(crate) struct Loop {
     pub arrays: Vec<Array>,
     /// The places of the graph that the inputs are.
     pub inputs: Vec<u32>,
+    /// Arrays whose elements are moved in groups.
+    pub combs: Vec<Comb>,
     pub counters: Vec<Counter>,
     /// Extents around the row, outermost first.
     pub outer: Vec<i64>,
@@ -135,13 +138,15 @@ impl Loop {
         if self.arrays[self.inputs.len()..].iter().any(|a| a.step != a.elem_bytes && a.step != 0) {
             return None;
         }
+        // Its elements are neighbors when the kernel reads them.
+        let moved = |i: usize| self.arrays[i].across || self.combs.iter().any(|c| c.arrays().any(|j| j == i));
         let far =
-            |a: &&(usize, &Array)| !a.1.across && a.1.step.abs() >= FAR_BYTES && self.n >= 8 && rows * self.n >= 2048;
+            |a: &&(usize, &Array)| !moved(a.0) && a.1.step.abs() >= FAR_BYTES && self.n >= 8 && rows * self.n >= 2048;
         let inputs = self.arrays.iter().enumerate().take(self.inputs.len()).collect::<Vec<_>>();
         // What the rows read again and again is worth it however near its elements are.
         let often = |a: &&(usize, &Array)| {
             let times: i64 = self.outer.iter().zip(&a.1.strides).filter(|&(_, &s)| s == 0).map(|(&n, _)| n).product();
-            !a.1.across && a.1.step != 0 && a.1.step != a.1.elem_bytes && self.n >= 8 && times >= OFTEN
+            !moved(a.0) && a.1.step != 0 && a.1.step != a.1.elem_bytes && self.n >= 8 && times >= OFTEN
         };
         inputs.iter().find(|a| (far(a) || often(a)) && a.1.moved.is_empty()).map(|&(i, _)| self.inputs[i])
     }
@@ -274,10 +279,12 @@ pub(crate) fn plan(graph: &Graph, outputs: &[(Id, Place)], split: Option<usize>)
         arrays.iter_mut().for_each(|a| a.across = is_across(a, rows, n, divisible));
     }
     arrays.extend(written);
-    let arg = |a: &Array, elem: ElementType, output: bool| {
+    let combs = if divisible { comb::find(&arrays, inputs.len(), n) } else { vec![] };
+    let combed: Vec<usize> = combs.iter().flat_map(Comb::arrays).collect();
+    let arg = |i: usize, a: &Array, elem: ElementType, output: bool| {
         let access = match a.step {
             0 => Access::Zero,
-            s if s == a.elem_bytes || a.across => Access::Unit,
+            s if s == a.elem_bytes || a.across || combed.contains(&i) => Access::Unit,
             s if s == 2 * a.elem_bytes && a.elem_bytes >= 4 => Access::Pair,
             s if s == 3 * a.elem_bytes && a.elem_bytes <= 4 && !output => Access::Triple,
             _ => Access::Strided,
@@ -285,7 +292,8 @@ pub(crate) fn plan(graph: &Graph, outputs: &[(Id, Place)], split: Option<usize>)
         Arg { elem, access, output }
     };
     let elems = inputs.iter().map(|p| (p.elem, false)).chain(outputs.iter().map(|(_, p)| (p.elem, true)));
-    let args: Vec<Arg> = arrays.iter().zip(elems).map(|(a, (elem, output))| arg(a, elem, output)).collect();
+    let args = arrays.iter().zip(elems).enumerate().map(|(i, (a, (elem, output)))| arg(i, a, elem, output));
+    let args: Vec<Arg> = args.collect();
     let row_mask = shape.row.iter().fold(0u32, |m, &d| m | 1 << d);
     let row_level = |p: &Place| split.is_some_and(|k| (k..rank).all(|d| p.strides[d] == 0 || extent(d) == 1));
     let outs: Vec<Output> = outputs
@@ -306,6 +314,7 @@ pub(crate) fn plan(graph: &Graph, outputs: &[(Id, Place)], split: Option<usize>)
         past: None,
         arrays,
         inputs: places,
+        combs,
         counters: counters.collect(),
         outer: shape.outer.iter().map(|g| g.iter().map(|&d| extent(d)).product()).collect(),
         n,

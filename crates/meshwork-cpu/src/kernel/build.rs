@@ -53,6 +53,9 @@ impl<'a> Builder<'a> {
         {
             return self.push(Op::Const(to, super::interp::converted(from, to, bits)));
         }
+        if let Some(v) = self.decided(op) {
+            return v;
+        }
         if let Op::Binary(f, a, c) = op
             && let Some(v) = self.shorter(f, ty, a, c)
         {
@@ -81,7 +84,8 @@ impl<'a> Builder<'a> {
         if ty.is_integer() {
             return match f {
                 BinaryOp::Add | BinaryOp::Subtract if bits == 0 => Some(a),
-                BinaryOp::Multiply if bits == 1 => Some(a),
+                BinaryOp::Multiply | BinaryOp::Divide if bits == 1 => Some(a),
+                BinaryOp::Remainder if bits == 1 => Some(self.bits(ty, 0)),
                 BinaryOp::Multiply if ty.size() >= 4 && bits.is_power_of_two() => {
                     let places = self.bits(ty, bits.trailing_zeros().into());
                     Some(self.bin(BinaryOp::ShiftLeft, a, places))

@@ -308,7 +308,7 @@ pub fn binary(f: BinaryOp, ty: Ty) -> bool {
         BinaryOp::Add | BinaryOp::Multiply | BinaryOp::Maximum | BinaryOp::Minimum => true,
         BinaryOp::Subtract | BinaryOp::Divide | BinaryOp::Remainder | BinaryOp::Power => ty != Ty::Pred,
         BinaryOp::Atan2 | BinaryOp::Polygamma | BinaryOp::Zeta | BinaryOp::NextAfter => ty.is_float(),
-        BinaryOp::Mulhi => matches!(ty, Ty::I32 | Ty::U32),
+        BinaryOp::Mulhi => matches!(ty, Ty::I16 | Ty::U16 | Ty::I32 | Ty::U32 | Ty::U64),
         BinaryOp::And | BinaryOp::Or | BinaryOp::Xor => !ty.is_float(),
         BinaryOp::ShiftLeft | BinaryOp::ShiftRightArithmetic | BinaryOp::ShiftRightLogical => ty.is_integer(),
         // Of complex numbers, which are no lanes.

@@ -2,6 +2,7 @@
 
 mod build;
 pub mod check;
+mod decided;
 mod error;
 pub(crate) mod interp;
 pub mod ir;

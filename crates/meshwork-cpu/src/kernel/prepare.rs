@@ -39,6 +39,10 @@ fn expand(body: &Body, ready: &Body, phase: &Phase) -> Phase {
     let mut bytes: Vec<(Val, ElementType, Val)> = vec![];
     let elem = |arg: u16| Some(body.args[usize::from(arg)].elem).filter(|&e| is_byte_float(e));
     for op in &phase.ops {
+        if let Some(v) = math::floored(&mut b, &phase.ops, &vals, *op) {
+            vals.push(v);
+            continue;
+        }
         let op = op.map(|v| vals[usize::from(v)]);
         vals.push(match (op, rounded(op, elem)) {
             (Op::Load(_), Some(elem)) => {

@@ -38,6 +38,8 @@ enum How {
     Fill,
     /// The innermost dimension is contiguous in `to`, this one in `from`.
     Transpose(usize),
+    /// The innermost dimension is contiguous in `to`, and backward in `from`.
+    Flip,
     /// Element by element, along this dimension.
     Elements(usize),
 }
@@ -52,7 +54,14 @@ impl BoxCopy {
         let how = match nest.strides.last() {
             None => How::Rows,
             Some(&[t, f]) if t == unit && f == unit => How::Rows,
-            Some(&[t, 0]) if t == unit => How::Fill,
+            // Each element several times is the line of them woven with itself.
+            Some(&[t, 0]) if t == unit => match (0..inner).rev().find(|&d| nest.strides[d][1] == unit) {
+                Some(d) if nest.dims[inner] <= WOVEN => How::Transpose(d),
+                _ => How::Fill,
+            },
+            Some(&[t, f]) if t == unit && f == -unit && inner > 0 && flip(nest.dims[inner], size).is_some() => {
+                How::Flip
+            }
             Some(&[t, _]) => match (0..inner).rev().find(|&d| nest.strides[d][1] == unit) {
                 Some(d) if t == unit => How::Transpose(d),
                 _ if nest.dims[inner] >= SHORT => How::Elements(inner),
@@ -81,7 +90,7 @@ impl BoxCopy {
         let bytes = (self.nest.len() * self.size) as u64;
         match self.how {
             How::Rows | How::Fill => 20 + bytes / 10,
-            How::Transpose(_) => 20 + bytes / 5,
+            How::Transpose(_) | How::Flip => 20 + bytes / 5,
             How::Elements(_) => 20 + self.nest.len() as u64,
         }
     }
@@ -162,6 +171,11 @@ impl BoxCopy {
             match self.how {
                 How::Rows => {
                     let bytes = n * self.size;
+                    if (4..=32).contains(&bytes) {
+                        return walk(&dims[..outer], &strides[..outer], [0, 0], &mut |[t, f]| {
+                            short(from.offset(f), to.offset(t), bytes);
+                        });
+                    }
                     walk(&dims[..outer], &strides[..outer], [0, 0], &mut |[t, f]| {
                         std::ptr::copy_nonoverlapping(from.offset(f), to.offset(t), bytes);
                     });
@@ -169,6 +183,14 @@ impl BoxCopy {
                 How::Fill => walk(&dims[..outer], &strides[..outer], [0, 0], &mut |[t, f]| {
                     fill(from.offset(f), to.offset(t), n, self.size);
                 }),
+                How::Flip => {
+                    let Some(flip) = flip(n, self.size) else { return };
+                    // The dimension around it is done in one go.
+                    let (d, rest) = (outer - 1, outer - 1);
+                    walk(&dims[..rest], &strides[..rest], [0, 0], &mut |[t, f]| {
+                        flip((from.offset(f), strides[d][1]), (to.offset(t), strides[d][0]), dims[d]);
+                    });
+                }
                 How::Transpose(d) => {
                     let mut rest_dims = dims[..outer].to_vec();
                     let mut rest = strides[..outer].to_vec();
@@ -202,6 +224,79 @@ impl BoxCopy {
                     });
                 }
             }
+        }
+    }
+}
+
+/// Elements that are repeated up to so often are woven.
+const WOVEN: usize = 16;
+
+/// Writes so many rows backward, from where the last elements of rows are to where the first ones are, each with the bytes from row to row.
+///
+/// # Safety
+/// All elements are valid and do not overlap.
+type Flip = unsafe fn((*const u8, isize), (*mut u8, isize), usize);
+
+/// The loop for rows of `n` elements.
+fn flip(n: usize, size: usize) -> Option<Flip> {
+    /// # Safety
+    /// As [`Flip`].
+    unsafe fn rows<T: Copy, const N: usize>(from: (*const u8, isize), to: (*mut u8, isize), rows: usize) {
+        for i in 0..rows as isize {
+            // SAFETY: the caller's: the row begins with its last element.
+            unsafe {
+                let last = from.0.offset(i * from.1).cast::<T>();
+                let mut row = last.sub(N - 1).cast::<[T; N]>().read_unaligned();
+                row.reverse();
+                to.0.offset(i * to.1).cast::<[T; N]>().write_unaligned(row);
+            }
+        }
+    }
+    macro_rules! choose {
+        ($t:ty) => {
+            match n {
+                2 => Some(rows::<$t, 2>),
+                3 => Some(rows::<$t, 3>),
+                4 => Some(rows::<$t, 4>),
+                8 => Some(rows::<$t, 8>),
+                16 => Some(rows::<$t, 16>),
+                _ => None,
+            }
+        };
+    }
+    match size {
+        1 => choose!(u8),
+        2 => choose!(u16),
+        4 => choose!(u32),
+        8 => choose!(u64),
+        _ => None,
+    }
+}
+
+/// Copies 4 to 32 bytes, by two pieces that may overlap.
+///
+/// # Safety
+/// Both sides are valid for so many bytes and do not overlap.
+#[inline(always)]
+unsafe fn short(from: *const u8, to: *mut u8, bytes: usize) {
+    /// # Safety
+    /// As [`short`].
+    #[inline(always)]
+    unsafe fn ends<T>(from: *const u8, to: *mut u8, bytes: usize) {
+        let last = bytes - size_of::<T>();
+        // SAFETY: the caller's.
+        unsafe {
+            let (a, b) = (from.cast::<T>().read_unaligned(), from.add(last).cast::<T>().read_unaligned());
+            to.cast::<T>().write_unaligned(a);
+            to.add(last).cast::<T>().write_unaligned(b);
+        }
+    }
+    // SAFETY: the caller's.
+    unsafe {
+        match bytes {
+            ..8 => ends::<u32>(from, to, bytes),
+            8..16 => ends::<u64>(from, to, bytes),
+            _ => ends::<u128>(from, to, bytes),
         }
     }
 }
@@ -336,4 +431,44 @@ pub fn dense(cx: &mut Lower<'_>, op: OpId, value: ValueId) -> Result<Buf, String
 /// The layout of `value` in memory; an error if it has not been lowered.
 pub(crate) fn view_of(cx: &Lower<'_>, value: ValueId) -> Result<View, String> {
     cx.view(value).cloned().ok_or_else(|| format!("value {} has no place in memory yet", value.index()))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::library::testing::check;
+
+    #[test]
+    fn short_rows_repeated_flipped_and_cut() {
+        for elem in ["ui8", "i16", "f32", "f64"] {
+            for count in [2, 3, 4, 5, 8, 9, 16, 20] {
+                for n in [1, 7, 70, 300] {
+                    check(
+                        &format!(
+                            "func.func @main(%x: tensor<{n}x{elem}>) -> tensor<{n}x{count}x{elem}> {{
+                            %r = stablehlo.broadcast_in_dim %x, dims = [0] : (tensor<{n}x{elem}>) -> tensor<{n}x{count}x{elem}>
+                            return %r : tensor<{n}x{count}x{elem}> }}"
+                        ),
+                        0.0,
+                    );
+                    check(
+                        &format!(
+                            "func.func @main(%x: tensor<2x{n}x{count}x{elem}>) -> tensor<2x{n}x{count}x{elem}> {{
+                            %r = stablehlo.reverse %x, dims = [2] : tensor<2x{n}x{count}x{elem}>
+                            return %r : tensor<2x{n}x{count}x{elem}> }}"
+                        ),
+                        0.0,
+                    );
+                    check(
+                        &format!(
+                            "func.func @main(%x: tensor<{n}x{more}x{elem}>) -> tensor<{n}x{count}x{elem}> {{
+                            %r = stablehlo.slice %x [0:{n}, 1:{more}] : (tensor<{n}x{more}x{elem}>) -> tensor<{n}x{count}x{elem}>
+                            return %r : tensor<{n}x{count}x{elem}> }}",
+                            more = count + 1
+                        ),
+                        0.0,
+                    );
+                }
+            }
+        }
+    }
 }

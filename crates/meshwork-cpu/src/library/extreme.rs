@@ -8,6 +8,7 @@ use meshwork_ir::{Attr, BlockId, ElementType, Module, OpId, OpKind, ValueId};
 use super::copy::view_of;
 use super::nest::{Nest, parts_of, piece, walk};
 use super::num::{Bf16, Element, F16};
+use super::transpose::{Planes, transpose};
 use crate::compile::lower::Lower;
 #[cfg(target_arch = "x86_64")]
 use crate::kernel::interp::loops::wide;
@@ -180,6 +181,9 @@ unsafe fn winners<V: Value, P: Copy + PartialOrd + Default, const LARGEST: bool>
             }
             return;
         }
+        if one_line && c.places.1 == 0 && c.count >= BESIDE && (2..=MOST_TURNED).contains(&reduced.dims[0]) {
+            return turned::<V, P, LARGEST>(c, reduced.dims[0], reduced.strides[0][1], init);
+        }
         for j in 0..c.count {
             let (x, i) = (c.values.0.offset(j as isize * c.values.1), c.places.0.offset(j as isize * c.places.1));
             let fast = if one_line {
@@ -203,6 +207,49 @@ unsafe fn winners<V: Value, P: Copy + PartialOrd + Default, const LARGEST: bool>
             });
             c.to[0].cast::<V::Raw>().add(j).write_unaligned(best.0);
             c.to[1].cast::<P>().add(j).write_unaligned(best.1);
+        }
+    }
+}
+
+/// Lines of up to so many elements are compared side by side, this many at a time.
+const MOST_TURNED: usize = 16;
+const BESIDE: usize = 16;
+
+/// The winners of short lines of `n` elements, all with the same positions: these become columns first.
+///
+/// # Safety
+/// As [`Loops`].
+#[inline(always)]
+unsafe fn turned<V: Value, P: Copy + PartialOrd + Default, const LARGEST: bool>(
+    c: &Columns,
+    n: usize,
+    place_step: isize,
+    init: (V::Raw, P),
+) {
+    let size = size_of::<V::Raw>();
+    let mut lines = [[init.0; COLUMNS]; MOST_TURNED];
+    let planes = Planes {
+        from: c.values.0,
+        from_stride: c.values.1,
+        to: lines.as_mut_ptr().cast(),
+        to_stride: (COLUMNS * size) as isize,
+    };
+    // SAFETY: in the whole function: the caller's; the lines have room for `COLUMNS` elements.
+    unsafe {
+        transpose(planes, n, c.count, size);
+        for first in (0..c.count).step_by(BESIDE) {
+            // What is behind the last column is computed too: the lines have room for it.
+            let (mut values, mut places) = ([init.0; BESIDE], [init.1; BESIDE]);
+            for (k, line) in lines.iter().enumerate().take(n) {
+                let place = c.places.0.offset(k as isize * place_step).cast::<P>().read_unaligned();
+                for j in 0..BESIDE {
+                    (values[j], places[j]) = winner::<V, P, LARGEST>((values[j], places[j]), (line[first + j], place));
+                }
+            }
+            for j in 0..BESIDE.min(c.count - first) {
+                c.to[0].cast::<V::Raw>().add(first + j).write_unaligned(values[j]);
+                c.to[1].cast::<P>().add(first + j).write_unaligned(places[j]);
+            }
         }
     }
 }
@@ -292,8 +339,8 @@ fn winner<V: Value, P: Copy + PartialOrd, const LARGEST: bool>(a: (V::Raw, P), b
     (if wins { a.0 } else { b.0 }, if earlier { a.1 } else { b.1 })
 }
 
-/// The winner of a contiguous line: first the extreme value in several lanes, then the lowest position that has it. `None` if
-/// there is a NaN, or if the extreme is a zero, whose sign is that of the last one.
+/// The winner of a contiguous line: first the extreme value in several lanes, then the lowest position that has it. Of zeros the value
+/// is the last one, whose sign may differ. `None` if there is a NaN.
 ///
 /// # Safety
 /// As [`Loops`].
@@ -333,23 +380,35 @@ unsafe fn line<V: Value, P: Copy + PartialOrd + Default, const LARGEST: bool, co
         let best = rest.clone().fold(lanes[0], |a, b| if better(a, b) { b } else { a });
         #[allow(clippy::eq_op)]
         let strange = nan.contains(&true) || rest.into_iter().any(|y| y != y) || first != first;
-        if strange || best == V::Wide::default() {
+        if strange {
             return None;
         }
         let place = |i: usize| places.offset(i as isize * step).cast::<P>().read_unaligned();
-        let mut found: Option<(V::Raw, P)> = (first == best).then_some(init);
-        for start in (0..n).step_by(LANES) {
-            let end = n.min(start + LANES);
-            // Most stretches have none.
-            if (start..end).fold(false, |any, i| any | (V::wide(read(i)) == best)) {
-                for i in (start..end).filter(|&i| V::wide(read(i)) == best) {
-                    if found.is_none_or(|(_, p)| place(i) < p) {
-                        found = Some((read(i), place(i)));
-                    }
+        let is_best = |i: usize| V::wide(read(i)) == best;
+        // Most stretches have none, or all of them do.
+        let has_best = |stretch: std::ops::Range<usize>| stretch.fold(false, |any, i| any | is_best(i));
+        let stretches = (0..n.div_ceil(LANES)).map(|i| i * LANES..n.min((i + 1) * LANES));
+        let stretch = stretches.rev().find(|stretch| has_best(stretch.clone()));
+        let Some(last) = stretch.and_then(|mut stretch| stretch.rfind(|&i| is_best(i))) else { return Some(init) };
+        let mut lowest = if first == best && init.1 < place(last) { init.1 } else { place(last) };
+        for start in (0..last).step_by(LANES) {
+            let end = last.min(start + LANES);
+            if !has_best(start..end) {
+                continue;
+            }
+            // Without branches, so that it is done in vectors.
+            if step == size_of::<P>() as isize {
+                for i in start..end {
+                    let p = places.cast::<P>().add(i).read_unaligned();
+                    lowest = if is_best(i) & (p < lowest) { p } else { lowest };
+                }
+            } else {
+                for i in start..end {
+                    lowest = if is_best(i) & (place(i) < lowest) { place(i) } else { lowest };
                 }
             }
         }
-        found
+        Some((read(last), lowest))
     }
 }
 
@@ -554,11 +613,32 @@ mod tests {
                     ("6x16", "6x", 1),
                     ("3x33", "3x", 1),
                     ("3x700", "3x", 1),
+                    ("300x10", "300x", 1),
+                    ("37x2", "37x", 1),
                     ("9x600", "600x", 0),
                 ] {
                     let steps = check(&source(elem, direction, dims, out, over), 0.0);
                     assert!(steps.iter().any(|s| s.starts_with("arg")), "{steps:?}");
                 }
+            }
+        }
+    }
+
+    /// Of equal values the lowest position wins, wherever it is, and the last value, whose sign may differ.
+    #[test]
+    fn equal_values() {
+        for n in [5usize, 40, 300] {
+            let falling: Vec<i64> = (0..n as i64).rev().collect();
+            let mixed: Vec<i64> = (0..n as i64).map(|i| i * 7 % n as i64).collect();
+            for places in [falling, mixed] {
+                let i = Literal::from_i64s([n as i64], ElementType::I32, &places).unwrap();
+                let x: Vec<f64> = (0..n).map(|i| [0.0, -1.0, -0.0, -2.5][i * i % 4]).collect();
+                let x = Literal::from_f64s([n as i64], ElementType::F32, &x).unwrap();
+                let v = Literal::from_f64s([], ElementType::F32, &[f64::NEG_INFINITY]).unwrap();
+                check_on(&source("f32", "GT", &n.to_string(), "", 0), &[x, i.clone(), v], 0.0);
+                let x = Literal::zeros([n as i64], ElementType::I1);
+                let v = Literal::zeros([], ElementType::I1);
+                check_on(&source("i1", "GT", &n.to_string(), "", 0), &[x, i, v], 0.0);
             }
         }
     }

@@ -17,7 +17,7 @@
 //! | `linalg` | factorizations, systems of equations, eigenvalues |
 //! | `random` | random bits |
 //! | `general` | everything else: any body and any element type, on a machine of scalars |
-//! | `nest`, `copy`, `transpose`, `movement` | strided boxes and copies between them |
+//! | `nest`, `copy`, `transpose`, `weave`, `movement` | strided boxes and copies between them |
 
 mod attrs;
 mod combine;
@@ -46,6 +46,8 @@ pub(crate) mod strips;
 #[cfg(test)]
 pub(crate) mod testing;
 pub(crate) mod transpose;
+#[cfg(target_arch = "x86_64")]
+mod weave;
 mod window;
 
 pub(crate) use dynamic::Place as Number;

@@ -1,5 +1,7 @@
 //! Transposition of two-dimensional tiles: `to[i][j] = from[j][i]` with both inner directions contiguous.
 
+#[cfg(target_arch = "x86_64")]
+use super::weave::{Lines, take_apart, weave};
 use crate::kernel::Stores;
 #[cfg(target_arch = "x86_64")]
 use sse2::{bytes, halves};
@@ -50,6 +52,27 @@ pub(crate) unsafe fn transpose(p: Planes, rows: usize, columns: usize, size: usi
 pub(crate) unsafe fn transpose_to(p: Planes, rows: usize, columns: usize, size: usize, stores: Stores) {
     // Planes of fewer rows or columns than a square are lines that are woven into one, or one that is taken apart.
     let edge = [16, 8, 8, 4, 0][size.ilog2() as usize];
+    #[cfg(target_arch = "x86_64")]
+    let (p, rows, columns) = {
+        let is_few = |n: usize| (2..=16).contains(&n) && size <= 8 && n % edge != 0;
+        // SAFETY: in both arms: the caller's; what is left starts at an element or behind the last one.
+        unsafe {
+            if is_few(columns) && rows >= 16 && p.to_stride == (columns * size) as isize {
+                let at = Lines { lines: p.from.cast_mut(), pitch: p.from_stride, groups: p.to };
+                let done = weave(at, columns, rows, size);
+                (p.at(done, 0, size), rows - done, columns)
+            } else if is_few(rows) && columns >= 16 && p.from_stride == (rows * size) as isize {
+                let at = Lines { lines: p.to, pitch: p.to_stride, groups: p.from.cast_mut() };
+                let done = take_apart(at, rows, columns, size);
+                (p.at(0, done, size), rows, columns - done)
+            } else {
+                (p, rows, columns)
+            }
+        }
+    };
+    if rows.min(columns) == 0 {
+        return;
+    }
     if rows.min(columns) < edge {
         // SAFETY: the caller's.
         return unsafe {
@@ -120,14 +143,14 @@ unsafe fn few<T: Copy>(p: Planes, rows: usize, columns: usize) {
     macro_rules! choose {
         ($($n:literal)*) => {
             match (rows, columns) {
-                $((_, $n) if p.to_stride == $n * size => weave::<T, $n>(p, rows),)*
+                $((_, $n) if p.to_stride == $n * size => woven::<T, $n>(p, rows),)*
                 $(($n, _) if p.from_stride == $n * size => part::<T, $n>(p, columns),)*
                 _ => rim::<T>(p, 0..rows, 0..columns),
             }
         };
     }
     // SAFETY: the caller's.
-    unsafe { choose!(2 3 4 5 6 7) }
+    unsafe { choose!(2 3 4 5 6 7 8) }
 }
 
 /// `N` lines of `n` elements each become one of groups of `N`.
@@ -135,7 +158,7 @@ unsafe fn few<T: Copy>(p: Planes, rows: usize, columns: usize) {
 /// # Safety
 /// As [`transpose`], for `n` rows and `N` columns that fill them.
 #[inline(always)]
-unsafe fn weave<T: Copy, const N: usize>(p: Planes, n: usize) {
+unsafe fn woven<T: Copy, const N: usize>(p: Planes, n: usize) {
     let from: [*const T; N] = std::array::from_fn(|j| p.from.wrapping_offset(j as isize * p.from_stride).cast());
     let to = p.to.cast::<T>();
     for i in 0..n {
@@ -364,7 +387,7 @@ mod tests {
     fn all_sizes_and_uneven_edges() {
         for (size, stores) in [1, 2, 4, 8, 16].into_iter().flat_map(|s| [(s, Stores::Cached), (s, Stores::PastCaches)])
         {
-            let few = (1..=9).flat_map(|n| [(n, 2), (2, n), (n, 67), (67, n), (n, 16), (16, n)]);
+            let few = (1..=17).flat_map(|n| [(n, 2), (2, n), (n, 67), (67, n), (n, 64), (64, n), (n, 16), (16, n)]);
             let sizes = few.chain([(0, 3), (7, 5), (16, 16), (33, 19), (40, 70), (24, 40)]);
             for ((rows, columns), gap) in sizes.flat_map(|s| [(s, 0), (s, 3)]) {
                 let from: Vec<u8> = (0..(rows + gap) * columns * size).map(|i| (i * 7 + i / 251) as u8).collect();

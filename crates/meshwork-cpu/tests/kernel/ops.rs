@@ -275,6 +275,115 @@ fn fixed_divisors() {
     }
 }
 
+/// Quotients rounded down and remainders with the sign of the divisor, as JAX writes them.
+#[test]
+fn floors() {
+    use ElementType::*;
+    for elem in [I8, I16, I32, I64] {
+        let x = values(elem, 3, 1000);
+        let ty = Ty::of(elem).unwrap();
+        let most = (1i64 << (8 * ty.size() - 1)).wrapping_sub(1);
+        for by in [2, 3, 7, 10, 16, 64, 100, most - 1, most, 1000, 65521, 1 << 20] {
+            if by > most {
+                continue;
+            }
+            let (c, zero, one, no) =
+                (Op::Const(ty, by as u64), Op::Const(ty, 0), Op::Const(ty, 1), Op::Const(Ty::Pred, 0));
+            let (ne, lt) = (|a, b| Op::Compare(Cmp::Ne, a, b), |a, b| Op::Compare(Cmp::Lt, a, b));
+            let bin = Op::Binary;
+            let quotient = vec![
+                Op::Load(0),
+                c,
+                zero,
+                one,
+                bin(BinaryOp::Divide, 0, 1),
+                Op::Unary(UnaryOp::Sign, 0),
+                ne(5, 3),
+                bin(BinaryOp::Remainder, 0, 1),
+                ne(7, 2),
+                bin(BinaryOp::And, 6, 8),
+                bin(BinaryOp::Subtract, 4, 3),
+                Op::Select(9, 10, 4),
+                Op::Store(1, 11),
+            ];
+            let remainder = vec![
+                Op::Load(0),
+                c,
+                zero,
+                no,
+                bin(BinaryOp::Remainder, 0, 1),
+                ne(4, 2),
+                lt(4, 2),
+                ne(6, 3),
+                bin(BinaryOp::And, 7, 5),
+                bin(BinaryOp::Add, 4, 1),
+                Op::Select(8, 9, 4),
+                Op::Store(1, 10),
+            ];
+            for (ops, is_quotient) in [(quotient, true), (remainder, false)] {
+                let kernel = Kernel::new(map_body(&[elem], elem, ops)).unwrap();
+                let got = run_map(&kernel, &[&x], elem);
+                for i in 0..x.len() {
+                    let number = x.get_i64(i);
+                    let want = if is_quotient { number.div_euclid(by) } else { number.rem_euclid(by) };
+                    assert_eq!(got.get_i64(i), want, "{elem}: {number} by {by}");
+                }
+            }
+        }
+    }
+}
+
+/// What constants decide of comparisons, truth values and choices.
+#[test]
+fn decided_choices() {
+    use ElementType::*;
+    let comparisons = [Cmp::Eq, Cmp::Ne, Cmp::Lt, Cmp::Le, Cmp::Gt, Cmp::Ge];
+    let holds = |f: Cmp, x: i64, y: i64| match f {
+        Cmp::Eq => x == y,
+        Cmp::Ne => x != y,
+        Cmp::Lt => x < y,
+        Cmp::Le => x <= y,
+        Cmp::Gt => x > y,
+        Cmp::Ge => x >= y,
+    };
+    for elem in [I8, UI8, I32, UI32, I64] {
+        let ty = Ty::of(elem).unwrap();
+        let x = values(elem, 3, 500);
+        for (f, g) in comparisons.iter().flat_map(|&f| comparisons.map(|g| (f, g))) {
+            for (connective, flips) in [(BinaryOp::And, 0), (BinaryOp::Or, 1), (BinaryOp::Xor, 0), (BinaryOp::And, 1)] {
+                // (x f 0) ∘ ((x g 5) ≠ flips) decides between x and 5, by way of a number that is not zero.
+                let ops = vec![
+                    Op::Load(0),
+                    Op::Const(ty, 0),
+                    Op::Const(ty, 5),
+                    Op::Const(Ty::Pred, flips),
+                    Op::Compare(f, 0, 1),
+                    Op::Compare(g, 0, 2),
+                    Op::Compare(Cmp::Ne, 5, 3),
+                    Op::Binary(connective, 4, 6),
+                    Op::Convert(ty, 7),
+                    Op::Compare(Cmp::Ne, 8, 1),
+                    Op::Select(9, 0, 2),
+                    Op::Store(1, 10),
+                ];
+                let kernel = Kernel::new(map_body(&[elem], elem, ops)).unwrap();
+                let got = run_map(&kernel, &[&x], elem);
+                for i in 0..x.len() {
+                    let number = x.get_i64(i);
+                    let (p, q) = (holds(f, number, 0), holds(g, number, 5) != (flips == 1));
+                    let p = match connective {
+                        BinaryOp::And => p && q,
+                        BinaryOp::Or => p || q,
+                        _ => p != q,
+                    };
+                    let want = if p { number } else { 5 };
+                    assert_eq!(got.get_i64(i), want, "{elem} {f:?} {connective:?} {g:?} {flips}: {number}");
+                }
+            }
+        }
+    }
+}
+
 /// Shifts of narrow numbers by a number that is always the same.
 #[test]
 fn fixed_shifts() {

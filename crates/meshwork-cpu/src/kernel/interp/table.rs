@@ -202,6 +202,9 @@ pub fn binary(f: BinaryOp, ty: Ty) -> Option<Loop> {
     }
     match f {
         BinaryOp::Mulhi => match ty {
+            Ty::I16 => Some(loop2!(i16, i16 => i16, |x, y| ((i32::from(x) * i32::from(y)) >> 16) as i16)),
+            Ty::U64 => Some(loop2!(u64, u64 => u64, |x, y| ((u128::from(x) * u128::from(y)) >> 64) as u64)),
+            Ty::U16 => Some(loop2!(u16, u16 => u16, |x, y| ((u32::from(x) * u32::from(y)) >> 16) as u16)),
             Ty::I32 => Some(loop2!(i32, i32 => i32, |x, y| ((i64::from(x) * i64::from(y)) >> 32) as i32)),
             Ty::U32 => Some(loop2!(u32, u32 => u32, |x, y| ((u64::from(x) * u64::from(y)) >> 32) as u32)),
             _ => None,

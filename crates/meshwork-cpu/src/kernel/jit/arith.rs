@@ -193,8 +193,20 @@ impl Code<'_> {
                 self.blend(size, greater, b, a)
             }
             BinaryOp::Mulhi if size == 4 => self.upper_product(ty, a, b),
+            BinaryOp::Mulhi if ty == Ty::U64 => self.upper_wide_product(a, b),
+            BinaryOp::Mulhi if size == 2 => {
+                self.both(if ty.is_signed() { op::PMULHW } else { op::PMULHUW }, size, a, b)
+            }
             BinaryOp::ShiftLeft | BinaryOp::ShiftRightLogical | BinaryOp::ShiftRightArithmetic if size < 4 => {
                 self.narrow_shift(f, size, a, self.unit.constant(b)?)
+            }
+            BinaryOp::ShiftLeft | BinaryOp::ShiftRightLogical if size >= 4 && self.unit.constant(b).is_some() => {
+                let by = self.places(size, b)?;
+                self.shift(if f == BinaryOp::ShiftLeft { 6 } else { 2 }, size, a, by)
+            }
+            BinaryOp::ShiftRightArithmetic if size == 4 && self.unit.constant(b).is_some() => {
+                let by = self.places(size, b)?;
+                self.shift(4, size, a, by)
             }
             BinaryOp::ShiftLeft if size >= 4 => self.rvm(op::PSLLV[i - 2], size, a, b),
             BinaryOp::ShiftRightLogical if size >= 4 => self.rvm(op::PSRLV[i - 2], size, a, b),
@@ -202,12 +214,25 @@ impl Code<'_> {
             BinaryOp::ShiftRightArithmetic if size == 8 => {
                 let zero = self.unit.zero();
                 let negative = self.rvm(op::PCMPGT[3], size, zero, a);
+                let by = self.unit.constant(b).map(|by| by.min(255) as u8);
+                if by.is_some_and(|by| by >= 63) {
+                    return Some(negative);
+                }
                 let flipped = self.both(op::PXOR, size, a, negative);
-                let shifted = self.rvm(op::PSRLV[1], size, flipped, b);
+                let shifted = match by {
+                    Some(by) => self.shift(2, size, flipped, by),
+                    None => self.rvm(op::PSRLV[1], size, flipped, b),
+                };
                 self.both(op::PXOR, size, shifted, negative)
             }
             _ => return None,
         })
+    }
+
+    /// By how many places the constant `b` shifts: all there are, and more, are as good as 255.
+    fn places(&self, size: usize, b: V) -> Option<u8> {
+        let by = self.unit.constant(b)? & (u64::MAX >> (64 - 8 * size));
+        Some(by.min(255) as u8)
     }
 
     fn product(&mut self, size: usize, a: V, b: V) -> V {
@@ -241,11 +266,31 @@ impl Code<'_> {
         let enc = if ty.is_signed() { op::PMULDQ } else { op::PMULUDQ };
         let even = self.both(enc, 4, a, b);
         let even = self.shift_as(8, 2, 4, even, 32);
-        let [x, y] = [a, b].map(|v| self.shift_as(8, 2, 4, v, 32));
+        // A constant is the same in all lanes.
+        let [x, y] = [a, b].map(|v| if self.unit.constant(v).is_some() { v } else { self.shift_as(8, 2, 4, v, 32) });
         let odd = self.both(enc, 4, x, y);
-        let upper = self.unit.splat(8, 0xFFFF_FFFF << 32);
-        let odd = self.both(op::PAND, 4, odd, upper);
-        self.both(op::POR, 4, even, odd)
+        self.rvmi(op::BLENDPS, 4, even, odd, 0b1010_1010)
+    }
+
+    /// The upper halves of products of 64 bits without sign, from those of their halves.
+    fn upper_wide_product(&mut self, a: V, b: V) -> V {
+        let low = self.unit.splat(8, 0xFFFF_FFFF);
+        let [upper_a, upper_b] = [a, b].map(|v| match self.unit.constant(v) {
+            Some(bits) => self.unit.splat(8, bits >> 32),
+            None => self.shift(2, 8, v, 32),
+        });
+        let product = |code: &mut Self, x: V, y: V| code.both(op::PMULUDQ, 8, x, y);
+        let sum = |code: &mut Self, x: V, y: V| code.both(op::PADD[3], 8, x, y);
+        let lowest = product(self, a, b);
+        let lowest = self.shift(2, 8, lowest, 32);
+        let (one, other) = (product(self, upper_a, b), product(self, a, upper_b));
+        let one = sum(self, one, lowest);
+        let carried = self.both(op::PAND, 8, one, low);
+        let other = sum(self, other, carried);
+        let top = product(self, upper_a, upper_b);
+        let (one, other) = (self.shift(2, 8, one, 32), self.shift(2, 8, other, 32));
+        let top = sum(self, top, one);
+        sum(self, top, other)
     }
 
     /// Bits that are set: those of half bytes by a table, their sums by instructions that add neighbors.

@@ -239,6 +239,8 @@ pub mod op {
     pub const PABS: [Enc; 3] = [enc(1, 2, 0x1C), enc(1, 2, 0x1D), enc(1, 2, 0x1E)];
     pub const PSIGN: [Enc; 3] = [enc(1, 2, 0x08), enc(1, 2, 0x09), enc(1, 2, 0x0A)];
     pub const PMULLW: Enc = enc(1, 1, 0xD5);
+    pub const PMULHW: Enc = enc(1, 1, 0xE5);
+    pub const PMULHUW: Enc = enc(1, 1, 0xE4);
     pub const PMULLD: Enc = enc(1, 2, 0x40);
     pub const PMULUDQ: Enc = enc(1, 1, 0xF4);
     pub const PMULDQ: Enc = enc(1, 2, 0x28);

@@ -6,6 +6,7 @@ use meshwork_ir::hash::HashMap;
 use super::arith::float_index;
 use super::code::{Code, Unit, log2};
 use super::inst::{Count, Form, Home, Inst, NONE, V, Vex, op};
+use super::sign::{self, Signs};
 use super::triple;
 use crate::kernel::interp::{self, table};
 use crate::kernel::ir::{Access, BinaryOp, Body, Combine, Extent, Op, Phase, Ty, UnaryOp, Val};
@@ -55,6 +56,8 @@ pub struct Lower<'a> {
     vals: Vec<[V; 4]>,
     /// Negations that only products with a sum use, whose instruction can negate by itself.
     folded: Vec<bool>,
+    /// Comparisons that a bit stands for.
+    signs: Signs,
     /// Size of mask that the first user of a `Pred` wants.
     wanted: Vec<usize>,
     /// Slots of scalars.
@@ -110,6 +113,7 @@ impl<'a> Lower<'a> {
             uniform,
             vals: vec![[NONE; 4]; n],
             folded: folded_negations(phase, types),
+            signs: sign::find(phase, types),
             wanted: vec![0; n],
             scalars,
             rest_masks: [NONE; 4],
@@ -387,8 +391,13 @@ impl<'a> Lower<'a> {
             }
             Op::Index(dim, ty) => self.index(code, dim, ty, mode, u),
             Op::Unary(_, a) if self.folded[at] => val(a),
+            Op::Binary(..) if self.signs.shifts[at].is_some() => {
+                let (of, left) = self.signs.shifts[at]?;
+                code.shift(6, self.ty(of).size(), val(of), left)
+            }
             Op::Unary(f, a) => code.unary(f, self.ty(a), val(a))?,
             Op::Binary(f, a, b) => code.binary(f, self.ty(a), val(a), val(b))?,
+            Op::Compare(..) if self.signs.bits[at].is_some() => val(self.signs.bits[at]?.of),
             Op::Compare(f, a, b) => code.compare(f, self.ty(a), val(a), val(b)),
             Op::Select(p, a, b) if self.ty(a) == Ty::Pred => {
                 let have = |v: V| usize::from(code.unit.masks[v as usize]);
@@ -399,8 +408,14 @@ impl<'a> Lower<'a> {
             }
             Op::Select(p, a, b) => {
                 let size = self.ty(a).size();
-                let mask = code.mask(val(p), size);
-                code.blend(size, mask, val(a), val(b))
+                match self.signs.bits[usize::from(p)] {
+                    Some(sign) if sign.is_clear => code.blend(size, val(p), val(b), val(a)),
+                    Some(_) => code.blend(size, val(p), val(a), val(b)),
+                    None => {
+                        let mask = code.mask(val(p), size);
+                        code.blend(size, mask, val(a), val(b))
+                    }
+                }
             }
             Op::MulAdd(a, b, c) => {
                 let ty = self.ty(a);

@@ -16,6 +16,7 @@ mod inst;
 mod lower;
 pub(crate) mod memory;
 mod routine;
+mod sign;
 mod triple;
 
 use super::Stores;

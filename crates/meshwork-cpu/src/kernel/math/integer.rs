@@ -69,16 +69,25 @@ fn divisor(b: &Builder<'_>, y: Val) -> Option<u64> {
 fn fixed_quotient(b: &mut Builder<'_>, x: Val, y: Val) -> Option<Val> {
     let by = divisor(b, y)?;
     let ty = b.ty(x);
-    if by.is_power_of_two() && ty.size() >= 4 {
+    if by.is_power_of_two() {
         return Some(halved(b, x, by.trailing_zeros()));
     }
-    let by = u32::try_from(by).ok().filter(|_| ty.size() <= 4)?;
-    if ty.size() < 4 {
-        let wide = b.convert(if ty.is_signed() { Ty::I32 } else { Ty::U32 }, x);
-        let q = if by.is_power_of_two() { halved(b, wide, by.trailing_zeros()) } else { by_reciprocal(b, wide, by) };
-        return Some(b.convert(ty, q));
-    }
-    Some(by_reciprocal(b, x, by))
+    Some(match (ty.size(), ty.is_signed()) {
+        (1, _) => of_bytes(b, x, by),
+        (8, true) => {
+            // There is no upper half of products with signs.
+            let all = b.bits(ty, 63);
+            let sign = b.bin(BinaryOp::ShiftRightArithmetic, x, all);
+            let flipped = b.bin(BinaryOp::Xor, x, sign);
+            let magnitude = b.sub(flipped, sign);
+            let magnitude = b.cast(Ty::U64, magnitude);
+            let quotient = by_reciprocal(b, magnitude, by);
+            let quotient = b.cast(ty, quotient);
+            let flipped = b.bin(BinaryOp::Xor, quotient, sign);
+            b.sub(flipped, sign)
+        }
+        _ => by_reciprocal(b, x, by),
+    })
 }
 
 /// The quotient by two to a power.
@@ -96,27 +105,107 @@ fn halved(b: &mut Builder<'_>, x: Val, power: u32) -> Val {
     b.bin(BinaryOp::ShiftRightArithmetic, sum, shift)
 }
 
-/// The quotient of numbers of 32 bits by `by`, no power of two, as Granlund and Montgomery compute it.
-fn by_reciprocal(b: &mut Builder<'_>, x: Val, by: u32) -> Val {
+/// The quotient of numbers of 8 bits by `by`, no power of two: a reciprocal of 16 bits is exact enough.
+fn of_bytes(b: &mut Builder<'_>, x: Val, by: u64) -> Val {
     let ty = b.ty(x);
-    let (d, places) = (u64::from(by), u32::BITS - (by - 1).leading_zeros());
+    let wide = if ty.is_signed() { Ty::I16 } else { Ty::U16 };
+    let (x, factor) = (b.convert(wide, x), b.bits(wide, (1 << 16) / by + 1));
+    let mut quotient = b.bin(BinaryOp::Mulhi, x, factor);
+    if ty.is_signed() {
+        let all = b.bits(wide, 15);
+        let sign = b.bin(BinaryOp::ShiftRightArithmetic, x, all);
+        quotient = b.sub(quotient, sign);
+    }
+    b.convert(ty, quotient)
+}
+
+/// The quotient of numbers of 16 or 32 bits, or 64 without sign, by `by`, no power of two, as Granlund and Montgomery compute it.
+fn by_reciprocal(b: &mut Builder<'_>, x: Val, by: u64) -> Val {
+    let ty = b.ty(x);
+    let bits = 8 * ty.size() as u32;
+    let (d, places) = (u128::from(by), u64::BITS - (by - 1).leading_zeros());
     if ty.is_signed() {
         // The reciprocal is above one half: less one, it is a negative number.
-        let factor = ((1u64 << (31 + places)) / d + 1) & u64::from(u32::MAX);
-        let (factor, all, shift) = (b.bits(ty, factor), b.bits(ty, 31), b.bits(ty, u64::from(places) - 1));
+        let factor = ((1u128 << (bits - 1 + places)) / d + 1) & ((1 << bits) - 1);
+        let (factor, all) = (b.bits(ty, factor as u64), b.bits(ty, u64::from(bits) - 1));
+        let shift = b.bits(ty, u64::from(places) - 1);
         let upper = b.bin(BinaryOp::Mulhi, x, factor);
         let sum = b.add(x, upper);
         let quotient = b.bin(BinaryOp::ShiftRightArithmetic, sum, shift);
         let sign = b.bin(BinaryOp::ShiftRightArithmetic, x, all);
         return b.sub(quotient, sign);
     }
-    let factor = ((u64::from(u32::MAX) + 1) * ((1u64 << places) - d)) / d + 1;
-    let (factor, one, shift) = (b.bits(ty, factor), b.bits(ty, 1), b.bits(ty, u64::from(places) - 1));
+    let factor = ((1u128 << bits) * ((1u128 << places) - d)) / d + 1;
+    let (factor, one, shift) = (b.bits(ty, factor as u64), b.bits(ty, 1), b.bits(ty, u64::from(places) - 1));
     let upper = b.bin(BinaryOp::Mulhi, x, factor);
     let rest = b.sub(x, upper);
     let half = b.bin(BinaryOp::ShiftRightLogical, rest, one);
     let sum = b.add(upper, half);
     b.bin(BinaryOp::ShiftRightLogical, sum, shift)
+}
+
+/// The quotient rounded down, of numbers with a sign by one number above one that is always the same.
+pub fn floor_quotient(b: &mut Builder<'_>, x: Val, y: Val) -> Option<Val> {
+    let ty = b.ty(x);
+    let by = divisor(b, y).filter(|_| ty.is_signed())?;
+    if by.is_power_of_two() {
+        let shift = b.bits(ty, by.trailing_zeros().into());
+        return Some(b.bin(BinaryOp::ShiftRightArithmetic, x, shift));
+    }
+    if ty.size() == 1 {
+        let (x, y) = (b.convert(Ty::I16, x), b.bits(Ty::I16, by));
+        let quotient = floor_quotient(b, x, y)?;
+        return Some(b.convert(ty, quotient));
+    }
+    // Of a negative number it is the complement of its complement's, which is not negative and so one bit shorter: the reciprocal
+    // fits the bits of an element.
+    let (bits, unsigned) = match ty.size() {
+        8 => (64, Ty::U64),
+        4 => (32, Ty::U32),
+        _ => (16, Ty::U16),
+    };
+    let places = u64::BITS - (by - 1).leading_zeros();
+    let all = b.bits(ty, bits - 1);
+    // A quotient of this kind has the sign of what was divided.
+    let (sign, magnitude) = known_sign(b, x).unwrap_or_else(|| {
+        let sign = b.bin(BinaryOp::ShiftRightArithmetic, x, all);
+        (sign, b.bin(BinaryOp::Xor, x, sign))
+    });
+    let magnitude = b.cast(unsigned, magnitude);
+    let factor = (1u128 << (bits - 1 + u64::from(places))) / u128::from(by) + 1;
+    let factor = b.bits(unsigned, factor as u64);
+    let upper = b.bin(BinaryOp::Mulhi, magnitude, factor);
+    let shift = b.bits(unsigned, u64::from(places) - 1);
+    let quotient = b.bin(BinaryOp::ShiftRightLogical, upper, shift);
+    let quotient = b.cast(ty, quotient);
+    Some(b.bin(BinaryOp::Xor, quotient, sign))
+}
+
+/// The sign that [`floor_quotient`] has put on `x`, in all bits, and what it has put it on.
+fn known_sign(b: &Builder<'_>, x: Val) -> Option<(Val, Val)> {
+    let Op::Binary(BinaryOp::Xor, quotient, sign) = b.ops[usize::from(x)] else { return None };
+    let Op::Bitcast(_, shifted) = b.ops[usize::from(quotient)] else { return None };
+    let (Op::Binary(BinaryOp::ShiftRightLogical, _, places), Op::Binary(BinaryOp::ShiftRightArithmetic, _, all)) =
+        (b.ops[usize::from(shifted)], b.ops[usize::from(sign)])
+    else {
+        return None;
+    };
+    let is_constant = |v: Val, least: u64| matches!(b.ops[usize::from(v)], Op::Const(_, bits) if bits >= least);
+    let top = 8 * b.ty(x).size() as u64 - 1;
+    (is_constant(places, 1) && is_constant(all, top)).then_some((sign, quotient))
+}
+
+/// The remainder of that: with the sign of the divisor.
+pub fn floor_remainder(b: &mut Builder<'_>, x: Val, y: Val) -> Option<Val> {
+    let ty = b.ty(x);
+    let by = divisor(b, y).filter(|_| ty.is_signed())?;
+    if by.is_power_of_two() {
+        let below = b.bits(ty, by - 1);
+        return Some(b.bin(BinaryOp::And, x, below));
+    }
+    let quotient = floor_quotient(b, x, y)?;
+    let back = b.bin(BinaryOp::Multiply, quotient, y);
+    Some(b.sub(x, back))
 }
 
 /// Zeros above the topmost one.

@@ -24,6 +24,7 @@
 mod arc;
 mod circle;
 mod double;
+mod floor;
 mod gamma;
 mod integer;
 mod logarithm;
@@ -38,6 +39,7 @@ use super::build::Builder;
 use super::ir::{BinaryOp, Op, Ty, UnaryOp, Val};
 
 pub use circle::NEAR;
+pub use floor::floored;
 pub use remainder::times;
 pub use wide::ERF_INV_NEAR;
 

@@ -1,0 +1,262 @@
+//! Arrays of which a loop reads or writes every second to sixteenth element: groups of neighbors are taken apart into lines right before
+//! the kernel, or woven from lines right after it, some hundred groups at a time.
+//!
+//! ```text
+//! memory  a0 b0 c0 d0 a1 b1 c1 d1 …   ◄──►   lines  a0 a1 …
+//!                                                   b0 b1 …
+//! ```
+//!
+//! A kernel would move such elements one by one.
+
+use super::nest::{Array, Loop};
+use crate::kernel::ir::Call;
+use crate::library::transpose::{Planes, transpose};
+use crate::step::Scratch;
+
+/// Arrays of a loop that are the elements of groups of neighbors.
+#[derive(Clone, Debug)]
+pub(crate) struct Comb {
+    /// Elements of a group.
+    group: i64,
+    elem_bytes: i64,
+    /// The numbers of arrays, and which element of the group each is; the first has element 0.
+    members: Vec<(usize, i64)>,
+    is_output: bool,
+}
+
+/// Groups that may be taken apart or woven.
+pub(super) const fn is_group(elements: i64) -> bool {
+    elements >= 2 && elements <= 16
+}
+
+/// Rows shorter than this are left alone.
+const LEAST_ROW: i64 = 32;
+/// Bytes of the lines of a loop: they stay in the first-level cache.
+const LINE_BYTES: i64 = 16 << 10;
+/// Groups at a time.
+const MOST_COLUMNS: i64 = 512;
+const LEAST_COLUMNS: i64 = 64;
+
+/// The combs of a loop over rows of `n` elements, of whose arrays the first `inputs` are read.
+pub(super) fn find(arrays: &[Array], inputs: usize, n: i64) -> Vec<Comb> {
+    let mut found = vec![];
+    if n < LEAST_ROW || arrays.iter().any(|a| a.across) {
+        return found;
+    }
+    let mut order: Vec<usize> = (0..arrays.len()).collect();
+    order.sort_by_key(|&i| (i >= inputs, arrays[i].offset));
+    let mut taken = vec![false; arrays.len()];
+    for (at, &i) in order.iter().enumerate() {
+        let (first, is_output) = (&arrays[i], i >= inputs);
+        let group = first.step / first.elem_bytes;
+        // These a kernel reads by itself.
+        let is_native = !is_output && matches!((group, first.elem_bytes), (2, 4 | 8) | (3, 1..=4));
+        // Words are moved one by one as fast, unless their groups fill vectors.
+        let is_slow = first.elem_bytes >= 4 && if is_output { group == 5 } else { matches!(group, 4..=7 | 9) };
+        if taken[i] || !is_group(group) || first.step != group * first.elem_bytes || is_native || is_slow {
+            continue;
+        }
+        let element = |j: usize| {
+            let a = &arrays[j];
+            let like = (a.buf, a.step, a.elem_bytes) == (first.buf, first.step, first.elem_bytes)
+                && a.strides == first.strides
+                && a.moved == first.moved
+                && (j >= inputs) == is_output;
+            let bytes = a.offset - first.offset;
+            let is_member = like && bytes < first.step && bytes % first.elem_bytes == 0 && !taken[j];
+            is_member.then_some((j, bytes / first.elem_bytes))
+        };
+        let members: Vec<(usize, i64)> = order[at..].iter().filter_map(|&j| element(j)).collect();
+        let is_whole = members.len() as i64 == group && members.iter().zip(0..).all(|(m, i)| m.1 == i);
+        if is_whole || (!is_output && 2 * members.len() as i64 >= group) {
+            members.iter().for_each(|m| taken[m.0] = true);
+            found.push(Comb { group, elem_bytes: first.elem_bytes, members, is_output });
+        }
+    }
+    found
+}
+
+impl Comb {
+    /// The arrays in it.
+    pub fn arrays(&self) -> impl Iterator<Item = usize> {
+        self.members.iter().map(|m| m.0)
+    }
+
+    /// Takes `n` groups from `from` on apart into lines that are `pitch` bytes apart.
+    ///
+    /// # Safety
+    /// The elements of the groups that are members exist, and the lines have room for them.
+    unsafe fn take_apart(&self, from: *const u8, lines: *mut u8, pitch: isize, n: usize) {
+        let (size, stride) = (self.elem_bytes as usize, (self.group * self.elem_bytes) as isize);
+        let planes = Planes { from, from_stride: stride, to: lines, to_stride: pitch };
+        let is_whole = self.members.last().is_some_and(|m| m.1 + 1 == self.group);
+        let whole = if is_whole { n } else { n - 1 };
+        // SAFETY: all groups but the last end where the next one begins.
+        unsafe {
+            transpose(planes, self.group as usize, whole, size);
+            for &(_, element) in self.members.iter().filter(|_| !is_whole) {
+                let from = from.offset(whole as isize * stride).add(element as usize * size);
+                let to = lines.offset(element as isize * pitch).add(whole * size);
+                std::ptr::copy_nonoverlapping(from, to, size);
+            }
+        }
+    }
+
+    /// Weaves `n` groups from lines.
+    ///
+    /// # Safety
+    /// The groups and the lines exist.
+    unsafe fn weave(&self, to: *mut u8, lines: *const u8, pitch: isize, n: usize) {
+        let (size, stride) = (self.elem_bytes as usize, (self.group * self.elem_bytes) as isize);
+        let planes = Planes { from: lines, from_stride: pitch, to, to_stride: stride };
+        // SAFETY: the caller's.
+        unsafe { transpose(planes, n, self.group as usize, size) };
+    }
+}
+
+/// Runs `call` of the loop `l`, which has combs; `run` runs the kernel.
+///
+/// # Safety
+/// As for [`Kernel::run`](crate::kernel::Kernel::run) with the strides that the arrays have.
+pub(super) unsafe fn run<const N: usize>(
+    l: &Loop,
+    call: &Call<'_>,
+    scratch: &mut Scratch,
+    run: impl Fn(&Call<'_>, &mut Scratch),
+) {
+    let lines: i64 = l.combs.iter().map(|c| c.group).sum();
+    let widest = l.combs.iter().map(|c| c.elem_bytes).max().unwrap_or(1);
+    let columns = (LINE_BYTES / (lines * widest) / LEAST_COLUMNS * LEAST_COLUMNS).clamp(LEAST_COLUMNS, MOST_COLUMNS);
+    // A line more, so that they do not all start at the same place of the cache.
+    let pitch = (columns * widest + 64) as isize;
+    let room = scratch.panels((lines as isize * pitch) as usize);
+    let (mut ptrs, mut strides) = ([std::ptr::null_mut(); N], [0; N]);
+    let mut index = [[0; 3]; N];
+    strides[..call.strides.len()].copy_from_slice(call.strides);
+    for comb in &l.combs {
+        comb.arrays().for_each(|i| strides[i] = comb.elem_bytes as isize);
+    }
+    for r in 0..call.rows {
+        for c in (0..call.n).step_by(columns as usize) {
+            let n = (columns as usize).min(call.n - c);
+            for (i, at) in ptrs.iter_mut().enumerate().take(call.ptrs.len()) {
+                let byte = r as isize * call.row_strides[i] + c as isize * call.strides[i];
+                // SAFETY: an element of the call.
+                *at = unsafe { call.ptrs[i].offset(byte) };
+            }
+            let starts = ptrs;
+            let mut lines = room;
+            for comb in &l.combs {
+                // SAFETY: elements of the call, and of the room that was made for the lines.
+                unsafe {
+                    if !comb.is_output {
+                        comb.take_apart(starts[comb.members[0].0], lines, pitch, n);
+                    }
+                    comb.members.iter().for_each(|&(i, element)| ptrs[i] = lines.offset(element as isize * pitch));
+                    lines = lines.offset(comb.group as isize * pitch);
+                }
+            }
+            for (at, &[start, row, step]) in index.iter_mut().zip(call.index) {
+                *at = [start + r as i64 * row + c as i64 * step, row, step];
+            }
+            let block = Call {
+                ptrs: &ptrs[..call.ptrs.len()],
+                row_strides: call.row_strides,
+                strides: &strides[..call.strides.len()],
+                rows: 1,
+                n,
+                index: &index[..call.index.len()],
+            };
+            run(&block, scratch);
+            let mut lines = room;
+            for comb in &l.combs {
+                // SAFETY: as above.
+                unsafe {
+                    if comb.is_output {
+                        comb.weave(starts[comb.members[0].0], lines, pitch, n);
+                    }
+                    lines = lines.offset(comb.group as isize * pitch);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::compile::testing::check;
+
+    /// Stacks of `count` on the last axis, and what is read from them, for types of each size.
+    #[test]
+    fn groups_are_woven_and_taken_apart() {
+        for elem in ["ui8", "i16", "f32", "f64"] {
+            for count in [2, 3, 4, 5, 7, 8] {
+                for n in [1200, 1031] {
+                    let part = |i: usize| {
+                        format!(
+                            "%s{i} = stablehlo.slice %x [0:{n}, {i}:{end}] : (tensor<{n}x{count}x{elem}>) -> tensor<{n}x1x{elem}>
+                             %p{i} = stablehlo.add %s{i}, %y : tensor<{n}x1x{elem}>\n",
+                            end = i + 1
+                        )
+                    };
+                    let parts: String = (0..count).map(part).collect();
+                    let names: Vec<String> = (0..count).rev().map(|i| format!("%p{i}")).collect();
+                    let types = vec![format!("tensor<{n}x1x{elem}>"); count].join(", ");
+                    check(
+                        &format!(
+                            "func.func @main(%x: tensor<{n}x{count}x{elem}>, %y: tensor<{n}x1x{elem}>) -> tensor<{n}x{count}x{elem}> {{
+                            {parts} %r = stablehlo.concatenate {names}, dim = 1 : ({types}) -> tensor<{n}x{count}x{elem}>
+                            return %r : tensor<{n}x{count}x{elem}> }}",
+                            names = names.join(", ")
+                        ),
+                        0.0,
+                    );
+                }
+            }
+        }
+    }
+
+    /// Rows of a few elements with a number for each row and one for each column.
+    #[test]
+    fn short_rows_with_positions() {
+        for (elem, count) in [("ui8", 8), ("ui32", 4), ("i32", 6), ("f32", 7), ("i64", 5), ("ui16", 8)] {
+            for n in [2048, 1500] {
+                let text = check(
+                    &format!(
+                        "func.func @main(%x: tensor<{n}x{elem}>) -> tensor<{n}x{count}x{elem}> {{
+                        %i = stablehlo.iota dim = 1 : tensor<{n}x{count}x{elem}>
+                        %a = stablehlo.broadcast_in_dim %x, dims = [0] : (tensor<{n}x{elem}>) -> tensor<{n}x{count}x{elem}>
+                        %b = stablehlo.multiply %a, %i : tensor<{n}x{count}x{elem}>
+                        %c = stablehlo.add %b, %a : tensor<{n}x{count}x{elem}>
+                        return %c : tensor<{n}x{count}x{elem}> }}"
+                    ),
+                    1e-5,
+                );
+                assert_eq!(text.matches("fused").count(), 1, "{text}");
+            }
+        }
+    }
+
+    /// Reductions of a few neighbors, of all of them and of some: the last group is not read as a whole.
+    #[test]
+    fn neighbors_are_reduced() {
+        for (elem, count) in [("ui8", 8), ("i16", 2), ("f32", 5), ("f64", 3), ("bf16", 4)] {
+            for from in [0, 1] {
+                let (n, kept) = (1100, count - from);
+                check(
+                    &format!(
+                        "func.func @main(%x: tensor<{n}x{count}x{elem}>) -> tensor<{n}x{elem}> {{
+                        %z = stablehlo.constant dense<0> : tensor<{elem}>
+                        %s = stablehlo.slice %x [0:{n}, {from}:{count}] : (tensor<{n}x{count}x{elem}>) -> tensor<{n}x{kept}x{elem}>
+                        %r = stablehlo.reduce(%s init: %z) applies stablehlo.maximum across dimensions = [1]
+                            : (tensor<{n}x{kept}x{elem}>, tensor<{elem}>) -> tensor<{n}x{elem}>
+                        return %r : tensor<{n}x{elem}> }}"
+                    )
+                    .replace("dense<0> : tensor<f", "dense<0.0> : tensor<f")
+                    .replace("dense<0> : tensor<bf", "dense<0.0> : tensor<bf"),
+                    0.0,
+                );
+            }
+        }
+    }
+}
