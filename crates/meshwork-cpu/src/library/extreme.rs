@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use meshwork_ir::op::{BinaryOp, MixedOp};
-use meshwork_ir::{Attr, BlockId, ElementType, Module, OpId, OpKind, ValueId};
+use meshwork_ir::{Attr, BlockId, ElementClass, ElementType, Module, OpId, OpKind, ValueId};
 
 use super::copy::view_of;
 use super::nest::{Nest, parts_of, piece, walk};
@@ -31,6 +31,7 @@ struct Extreme {
     place_size: usize,
     loops: Loops,
     which: Which,
+    flip: u64,
     /// Operands: result number, values, positions.
     kept: Nest<3>,
     reduced: Nest<2>,
@@ -87,7 +88,7 @@ impl Work for Extreme {
                         to,
                         count,
                     };
-                    (self.loops)(&columns, &self.reduced, self.which);
+                    (self.loops)(&columns, &self.reduced, self.flip);
                 }
             });
         }
@@ -108,56 +109,75 @@ struct Columns {
     count: usize,
 }
 
-/// Finds the winners of columns along a nest.
+/// Finds the winners of columns along a nest, of values whose bits are flipped by this.
 ///
 /// # Safety
 /// All elements named are valid.
-type Loops = unsafe fn(&Columns, &Nest<2>, Which);
+type Loops = unsafe fn(&Columns, &Nest<2>, u64);
 
-/// A type of values.
-trait Value: Copy {
-    type Raw: Copy;
-    /// It is compared as this.
-    type Wide: Copy + PartialOrd + Default;
-    fn wide(raw: Self::Raw) -> Self::Wide;
+/// How values are compared. All of them are read as bits, some of which are flipped so that the largest wins: a sign bit makes
+/// signed numbers of unsigned ones and the largest float of the smallest, all bits do so for integers. Eight ways of
+/// comparing then serve twelve types and both extremes.
+trait Order {
+    type Bits: Copy + std::ops::BitXor<Output = Self::Bits>;
+    /// They are compared as this.
+    type Number: Copy + PartialOrd;
+    fn number(bits: Self::Bits) -> Self::Number;
+    /// The low bits.
+    fn bits(flip: u64) -> Self::Bits;
 }
 
-macro_rules! values {
-    ($($t:ty)*) => {$(
-        impl Value for $t {
-            type Raw = $t;
-            type Wide = $t;
+macro_rules! orders {
+    ($($name:ident $bits:ty => $number:ty, |$x:ident| $compared:expr;)*) => {$(
+        struct $name;
+
+        impl Order for $name {
+            type Bits = $bits;
+            type Number = $number;
             #[inline(always)]
-            fn wide(raw: $t) -> $t {
-                raw
+            fn number($x: $bits) -> $number {
+                $compared
+            }
+            fn bits(flip: u64) -> $bits {
+                flip as $bits
             }
         }
     )*};
 }
-values!(f32 f64 i8 i16 i32 i64 u8 u16 u32 u64);
-
-macro_rules! halves {
-    ($($e:ident)*) => {$(
-        impl Value for $e {
-            type Raw = u16;
-            type Wide = f32;
-            #[inline(always)]
-            fn wide(raw: u16) -> f32 {
-                Element::<f32>::load($e, raw)
-            }
-        }
-    )*};
+orders! {
+    Bytes u8 => i8, |x| x.cast_signed();
+    Shorts u16 => i16, |x| x.cast_signed();
+    Words u32 => i32, |x| x.cast_signed();
+    Longs u64 => i64, |x| x.cast_signed();
+    Bfloats u16 => f32, |x| Element::<f32>::load(Bf16, x);
+    Halves u16 => f32, |x| Element::<f32>::load(F16, x);
+    Singles u32 => f32, |x| f32::from_bits(x);
+    Doubles u64 => f64, |x| f64::from_bits(x);
 }
-halves!(Bf16 F16);
+
+/// The bits to flip, so that the largest number wins.
+fn flipped(elem: ElementType, which: Which) -> u64 {
+    let sign = 1 << (8 * elem.storage_bytes() - 1);
+    let (signed, reversed) = match elem.class() {
+        ElementClass::Float => (0, sign),
+        ElementClass::Signed => (0, !0),
+        _ => (sign, !0),
+    };
+    match which {
+        Which::Largest => signed,
+        Which::Smallest => signed ^ reversed,
+    }
+}
 
 /// # Safety
 /// As [`Loops`].
 #[inline(always)]
-unsafe fn winners<V: Value, P: Copy + PartialOrd + Default, const LARGEST: bool>(c: &Columns, reduced: &Nest<2>) {
-    let unit = size_of::<V::Raw>() as isize;
+unsafe fn winners<V: Order, P: Copy + PartialOrd>(c: &Columns, reduced: &Nest<2>, flip: u64) {
+    let flip = V::bits(flip);
+    let unit = size_of::<V::Bits>() as isize;
     // SAFETY: in the whole function: the caller's.
     unsafe {
-        let init = (c.init[0].cast::<V::Raw>().read_unaligned(), c.init[1].cast::<P>().read_unaligned());
+        let init = (c.init[0].cast::<V::Bits>().read_unaligned() ^ flip, c.init[1].cast::<P>().read_unaligned());
         let one_line = reduced.dims.len() == 1 && reduced.strides[0][0] == unit;
         if c.values.1 == unit && !(one_line && c.count == 1) {
             // Columns are neighbors: each row of the nest is compared with the best so far. The better ones are stored elsewhere:
@@ -168,30 +188,29 @@ unsafe fn winners<V: Value, P: Copy + PartialOrd + Default, const LARGEST: bool>
             let mut rows = Rows::new(reduced);
             while let Some(([v, p], step, count)) = rows.next() {
                 for k in 0..count as isize {
-                    let x = c.values.0.offset(v + k * step[0]).cast::<V::Raw>();
+                    let x = c.values.0.offset(v + k * step[0]).cast::<V::Bits>();
                     let i = (c.places.0.offset(p + k * step[1]), c.places.1);
                     let (values, places) = (&mut better.0[..c.count], &mut better.1[..c.count]);
-                    compare_row::<V, P, LARGEST>(&best.0[..c.count], &best.1[..c.count], x, i, values, places);
+                    compare_row::<V, P>(&best.0[..c.count], &best.1[..c.count], (x, flip), i, values, places);
                     std::mem::swap(&mut best, &mut better);
                 }
             }
             for j in 0..c.count {
-                c.to[0].cast::<V::Raw>().add(j).write_unaligned(best.0[j]);
+                c.to[0].cast::<V::Bits>().add(j).write_unaligned(best.0[j] ^ flip);
                 c.to[1].cast::<P>().add(j).write_unaligned(best.1[j]);
             }
             return;
         }
         if one_line && c.places.1 == 0 && c.count >= BESIDE && (2..=MOST_TURNED).contains(&reduced.dims[0]) {
-            return turned::<V, P, LARGEST>(c, reduced.dims[0], reduced.strides[0][1], init);
+            return turned::<V, P>(c, reduced.dims[0], reduced.strides[0][1], (init, flip));
         }
         for j in 0..c.count {
             let (x, i) = (c.values.0.offset(j as isize * c.values.1), c.places.0.offset(j as isize * c.places.1));
             let fast = if one_line {
                 let (x, places) = (x.cast(), (i, reduced.strides[0][1]));
                 match reduced.dims[0] {
-                    n @ ..8 => line::<V, P, LARGEST, 1>(x, places, n, init),
-                    n @ 8..64 => line::<V, P, LARGEST, 8>(x, places, n, init),
-                    n => line::<V, P, LARGEST, 32>(x, places, n, init),
+                    n @ ..64 => line::<V, P, 8>((x, flip), places, n, init),
+                    n => line::<V, P, 32>((x, flip), places, n, init),
                 }
             } else {
                 None
@@ -199,13 +218,15 @@ unsafe fn winners<V: Value, P: Copy + PartialOrd + Default, const LARGEST: bool>
             let best = fast.unwrap_or_else(|| {
                 let mut best = init;
                 walk(&reduced.dims, &reduced.strides, [0, 0], &mut |[v, p]| {
-                    let pair =
-                        (x.offset(v).cast::<V::Raw>().read_unaligned(), i.offset(p).cast::<P>().read_unaligned());
-                    best = winner::<V, P, LARGEST>(best, pair);
+                    let pair = (
+                        x.offset(v).cast::<V::Bits>().read_unaligned() ^ flip,
+                        i.offset(p).cast::<P>().read_unaligned(),
+                    );
+                    best = winner::<V, P>(best, pair);
                 });
                 best
             });
-            c.to[0].cast::<V::Raw>().add(j).write_unaligned(best.0);
+            c.to[0].cast::<V::Bits>().add(j).write_unaligned(best.0 ^ flip);
             c.to[1].cast::<P>().add(j).write_unaligned(best.1);
         }
     }
@@ -220,13 +241,13 @@ const BESIDE: usize = 16;
 /// # Safety
 /// As [`Loops`].
 #[inline(always)]
-unsafe fn turned<V: Value, P: Copy + PartialOrd + Default, const LARGEST: bool>(
+unsafe fn turned<V: Order, P: Copy + PartialOrd>(
     c: &Columns,
     n: usize,
     place_step: isize,
-    init: (V::Raw, P),
+    (init, flip): ((V::Bits, P), V::Bits),
 ) {
-    let size = size_of::<V::Raw>();
+    let size = size_of::<V::Bits>();
     let mut lines = [[init.0; COLUMNS]; MOST_TURNED];
     let planes = Planes {
         from: c.values.0,
@@ -243,11 +264,11 @@ unsafe fn turned<V: Value, P: Copy + PartialOrd + Default, const LARGEST: bool>(
             for (k, line) in lines.iter().enumerate().take(n) {
                 let place = c.places.0.offset(k as isize * place_step).cast::<P>().read_unaligned();
                 for j in 0..BESIDE {
-                    (values[j], places[j]) = winner::<V, P, LARGEST>((values[j], places[j]), (line[first + j], place));
+                    (values[j], places[j]) = winner::<V, P>((values[j], places[j]), (line[first + j] ^ flip, place));
                 }
             }
             for j in 0..BESIDE.min(c.count - first) {
-                c.to[0].cast::<V::Raw>().add(first + j).write_unaligned(values[j]);
+                c.to[0].cast::<V::Bits>().add(first + j).write_unaligned(values[j] ^ flip);
                 c.to[1].cast::<P>().add(first + j).write_unaligned(places[j]);
             }
         }
@@ -292,18 +313,18 @@ impl Rows<'_> {
     }
 }
 
-/// Compares a row of values and their positions, which start there and are so many bytes apart, with the best so far: the
-/// winners are `values` and `places`.
+/// Compares a row of values, whose bits are flipped, and their positions, which start there and are so many bytes apart, with
+/// the best so far: the winners are `values` and `places`.
 ///
 /// # Safety
 /// As [`Loops`], for as many columns as there are bests.
 #[inline(always)]
-unsafe fn compare_row<V: Value, P: Copy + PartialOrd + Default, const LARGEST: bool>(
-    best: &[V::Raw],
+unsafe fn compare_row<V: Order, P: Copy + PartialOrd>(
+    best: &[V::Bits],
     best_places: &[P],
-    row: *const V::Raw,
+    (row, flip): (*const V::Bits, V::Bits),
     (row_places, step): (*const u8, isize),
-    values: &mut [V::Raw],
+    values: &mut [V::Bits],
     places: &mut [P],
 ) {
     let columns = best.iter().zip(best_places).zip(values.iter_mut().zip(places)).enumerate();
@@ -312,17 +333,17 @@ unsafe fn compare_row<V: Value, P: Copy + PartialOrd + Default, const LARGEST: b
         if step == 0 {
             let place = row_places.cast::<P>().read_unaligned();
             for (j, ((&a, &at), (value, to))) in columns {
-                (*value, *to) = winner::<V, P, LARGEST>((a, at), (row.add(j).read_unaligned(), place));
+                (*value, *to) = winner::<V, P>((a, at), (row.add(j).read_unaligned() ^ flip, place));
             }
         } else if step == size_of::<P>() as isize {
             for (j, ((&a, &at), (value, to))) in columns {
-                let pair = (row.add(j).read_unaligned(), row_places.cast::<P>().add(j).read_unaligned());
-                (*value, *to) = winner::<V, P, LARGEST>((a, at), pair);
+                let pair = (row.add(j).read_unaligned() ^ flip, row_places.cast::<P>().add(j).read_unaligned());
+                (*value, *to) = winner::<V, P>((a, at), pair);
             }
         } else {
             for (j, ((&a, &at), (value, to))) in columns {
                 let place = row_places.offset(j as isize * step).cast::<P>().read_unaligned();
-                (*value, *to) = winner::<V, P, LARGEST>((a, at), (row.add(j).read_unaligned(), place));
+                (*value, *to) = winner::<V, P>((a, at), (row.add(j).read_unaligned() ^ flip, place));
             }
         }
     }
@@ -330,10 +351,10 @@ unsafe fn compare_row<V: Value, P: Copy + PartialOrd + Default, const LARGEST: b
 
 /// Which of two pairs is kept; `a` comes first.
 #[inline(always)]
-fn winner<V: Value, P: Copy + PartialOrd, const LARGEST: bool>(a: (V::Raw, P), b: (V::Raw, P)) -> (V::Raw, P) {
-    let (x, y) = (V::wide(a.0), V::wide(b.0));
+fn winner<V: Order, P: Copy + PartialOrd>(a: (V::Bits, P), b: (V::Bits, P)) -> (V::Bits, P) {
+    let (x, y) = (V::number(a.0), V::number(b.0));
     #[allow(clippy::eq_op)]
-    let wins = (if LARGEST { x > y } else { x < y }) | (x != x);
+    let wins = (x > y) | (x != x);
     // Without branches, so that it is done in vectors.
     let earlier = wins | ((x == y) & (a.1 < b.1));
     (if wins { a.0 } else { b.0 }, if earlier { a.1 } else { b.1 })
@@ -345,46 +366,45 @@ fn winner<V: Value, P: Copy + PartialOrd, const LARGEST: bool>(a: (V::Raw, P), b
 /// # Safety
 /// As [`Loops`].
 #[inline(always)]
-unsafe fn line<V: Value, P: Copy + PartialOrd + Default, const LARGEST: bool, const LANES: usize>(
-    x: *const V::Raw,
+unsafe fn line<V: Order, P: Copy + PartialOrd, const LANES: usize>(
+    (x, flip): (*const V::Bits, V::Bits),
     (places, step): (*const u8, isize),
     n: usize,
-    init: (V::Raw, P),
-) -> Option<(V::Raw, P)> {
+    init: (V::Bits, P),
+) -> Option<(V::Bits, P)> {
     // SAFETY: in the whole function: the caller's.
     unsafe {
-        let read = |i: usize| x.add(i).read_unaligned();
-        let better = |a: V::Wide, b: V::Wide| if LARGEST { b > a } else { b < a };
-        let first = V::wide(init.0);
+        let read = |i: usize| x.add(i).read_unaligned() ^ flip;
+        let first = V::number(init.0);
         let mut lanes = [first; LANES];
         let mut nan = [false; LANES];
         let full = n / LANES * LANES;
         for i in (0..full).step_by(LANES) {
             for l in 0..LANES {
-                let y = V::wide(read(i + l));
-                lanes[l] = if better(lanes[l], y) { y } else { lanes[l] };
+                let y = V::number(read(i + l));
+                lanes[l] = if y > lanes[l] { y } else { lanes[l] };
                 #[allow(clippy::eq_op)]
                 {
                     nan[l] |= y != y;
                 }
             }
         }
-        let rest = (full..n).map(|i| V::wide(read(i)));
+        let rest = (full..n).map(|i| V::number(read(i)));
         let mut width = LANES;
         while width > 1 {
             width /= 2;
             for l in 0..width {
-                lanes[l] = if better(lanes[l], lanes[l + width]) { lanes[l + width] } else { lanes[l] };
+                lanes[l] = if lanes[l + width] > lanes[l] { lanes[l + width] } else { lanes[l] };
             }
         }
-        let best = rest.clone().fold(lanes[0], |a, b| if better(a, b) { b } else { a });
+        let best = rest.clone().fold(lanes[0], |a, b| if b > a { b } else { a });
         #[allow(clippy::eq_op)]
         let strange = nan.contains(&true) || rest.into_iter().any(|y| y != y) || first != first;
         if strange {
             return None;
         }
         let place = |i: usize| places.offset(i as isize * step).cast::<P>().read_unaligned();
-        let is_best = |i: usize| V::wide(read(i)) == best;
+        let is_best = |i: usize| V::number(read(i)) == best;
         // Most stretches have none, or all of them do.
         let has_best = |stretch: std::ops::Range<usize>| stretch.fold(false, |any, i| any | is_best(i));
         let stretches = (0..n.div_ceil(LANES)).map(|i| i * LANES..n.min((i + 1) * LANES));
@@ -416,33 +436,21 @@ unsafe fn line<V: Value, P: Copy + PartialOrd + Default, const LARGEST: bool, co
 fn loops_of(elem: ElementType, place: ElementType) -> Option<Loops> {
     macro_rules! of {
         ($v:ty, $p:ty) => {{
-            /// # Safety
-            /// As [`Loops`].
-            #[inline(always)]
-            unsafe fn both(columns: &Columns, reduced: &Nest<2>, which: Which) {
-                // SAFETY: the caller's.
-                unsafe {
-                    match which {
-                        Which::Largest => winners::<$v, $p, true>(columns, reduced),
-                        Which::Smallest => winners::<$v, $p, false>(columns, reduced),
-                    }
-                }
-            }
             /// In the processor's longer vectors.
             ///
             /// # Safety
             /// As [`Loops`]; AVX2 is there.
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2")]
-            unsafe fn in_long_vectors(columns: &Columns, reduced: &Nest<2>, which: Which) {
+            unsafe fn in_long_vectors(columns: &Columns, reduced: &Nest<2>, flip: u64) {
                 // SAFETY: the caller's.
-                unsafe { both(columns, reduced, which) }
+                unsafe { winners::<$v, $p>(columns, reduced, flip) }
             }
             #[cfg(target_arch = "x86_64")]
             if wide() {
                 return Some(in_long_vectors);
             }
-            Some(both)
+            Some(winners::<$v, $p>)
         }};
     }
     macro_rules! with_place {
@@ -455,18 +463,14 @@ fn loops_of(elem: ElementType, place: ElementType) -> Option<Loops> {
         };
     }
     match elem {
-        ElementType::F32 => with_place!(f32),
-        ElementType::F64 => with_place!(f64),
-        ElementType::BF16 => with_place!(Bf16),
-        ElementType::F16 => with_place!(F16),
-        ElementType::I8 => with_place!(i8),
-        ElementType::I16 => with_place!(i16),
-        ElementType::I32 => with_place!(i32),
-        ElementType::I64 => with_place!(i64),
-        ElementType::UI8 | ElementType::I1 => with_place!(u8),
-        ElementType::UI16 => with_place!(u16),
-        ElementType::UI32 => with_place!(u32),
-        ElementType::UI64 => with_place!(u64),
+        ElementType::F32 => with_place!(Singles),
+        ElementType::F64 => with_place!(Doubles),
+        ElementType::BF16 => with_place!(Bfloats),
+        ElementType::F16 => with_place!(Halves),
+        ElementType::I8 | ElementType::UI8 | ElementType::I1 => with_place!(Bytes),
+        ElementType::I16 | ElementType::UI16 => with_place!(Shorts),
+        ElementType::I32 | ElementType::UI32 => with_place!(Words),
+        ElementType::I64 | ElementType::UI64 => with_place!(Longs),
         _ => None,
     }
 }
@@ -558,6 +562,7 @@ pub(super) fn lower(cx: &mut Lower<'_>, op: OpId, dimensions: &[i64], block: Blo
         place_size: p.elem.storage_bytes(),
         loops,
         which,
+        flip: flipped(v.elem, which),
         kept,
         reduced,
         parts,
@@ -603,7 +608,7 @@ mod tests {
 
     #[test]
     fn largest_and_smallest_of_all_types() {
-        for elem in ["f32", "f64", "bf16", "f16", "i1", "i8", "ui8", "i32", "ui32", "i64", "ui64"] {
+        for elem in ["f32", "f64", "bf16", "f16", "i1", "i8", "ui8", "i16", "ui16", "i32", "ui32", "i64", "ui64"] {
             for direction in ["GT", "LT"] {
                 for (dims, out, over) in [
                     ("5x7", "5x", 1),
