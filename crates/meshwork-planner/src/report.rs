@@ -31,13 +31,13 @@ impl Found {
             Some(_) => "all placements of the arguments were tried".to_string(),
             None => "not all placements were tried".into(),
         };
+        // Nothing is known of devices that share the threads of a computer.
+        let bound = match self.bound() {
+            0.0 => String::new(),
+            bound => format!("; no plan takes less than {} ({:.0}% of this)", human_seconds(bound), share(bound)),
+        };
         // Writing to a string does not fail.
-        let _ = writeln!(
-            out,
-            "{gap}; no plan takes less than {} ({:.0}% of this)",
-            human_seconds(self.bound()),
-            share(self.bound())
-        );
+        let _ = writeln!(out, "{gap}{bound}");
         if let Some(gap) = self.model_gap() {
             let _ = writeln!(out, "gap in the model: {:.2}%", 100.0 * gap);
         }
