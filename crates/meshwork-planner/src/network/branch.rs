@@ -111,5 +111,22 @@ fn contested(half: &Half, best: &State) -> Option<(usize, Vec<bool>)> {
             most = Some((apart, node, much));
         }
     }
-    most.map(|(_, node, much)| (node, much))
+    most.map(|(_, node, much)| (node, much)).or_else(|| widest(half))
+}
+
+/// The node whose open labels differ most in what their usage costs, and which of them use much: where the best labelling is in another
+/// half, it says nothing about this one.
+fn widest(half: &Half) -> Option<(usize, Vec<bool>)> {
+    let (core, prices) = (&half.core, &half.dual.best);
+    let mut most: Option<(f64, usize, f64)> = None;
+    for node in 0..core.len() {
+        let labels = core.range(node).filter(|&label| core.costs[label] < core.large);
+        let (low, high) = labels.fold((f64::INFINITY, 0.0_f64), |(low, high), label| {
+            (low.min(prices.of_label[label]), high.max(prices.of_label[label]))
+        });
+        if high - low > most.map_or(0.0, |(most, ..)| most) {
+            most = Some((high - low, node, (low + high) / 2.0));
+        }
+    }
+    most.map(|(_, node, middle)| (node, prices.of_label[core.range(node)].iter().map(|used| *used > middle).collect()))
 }
