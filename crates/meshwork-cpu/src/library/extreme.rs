@@ -201,7 +201,7 @@ unsafe fn winners<V: Order, P: Copy + PartialOrd>(c: &Columns, reduced: &Nest<2>
             }
             return;
         }
-        if one_line && c.places.1 == 0 && c.count >= BESIDE && (2..=MOST_TURNED).contains(&reduced.dims[0]) {
+        if one_line && c.count >= LEAST_TURNED && (2..=MOST_TURNED).contains(&reduced.dims[0]) {
             return turned::<V, P>(c, reduced.dims[0], reduced.strides[0][1], (init, flip));
         }
         for j in 0..c.count {
@@ -232,11 +232,11 @@ unsafe fn winners<V: Order, P: Copy + PartialOrd>(c: &Columns, reduced: &Nest<2>
     }
 }
 
-/// Lines of up to so many elements are compared side by side, this many at a time.
+/// Lines of up to so many elements are compared side by side, if there are that many.
 const MOST_TURNED: usize = 16;
-const BESIDE: usize = 16;
+const LEAST_TURNED: usize = 16;
 
-/// The winners of short lines of `n` elements, all with the same positions: these become columns first.
+/// The winners of short lines of `n` elements: these become columns first.
 ///
 /// # Safety
 /// As [`Loops`].
@@ -258,19 +258,19 @@ unsafe fn turned<V: Order, P: Copy + PartialOrd>(
     // SAFETY: in the whole function: the caller's; the lines have room for `COLUMNS` elements.
     unsafe {
         transpose(planes, n, c.count, size);
-        for first in (0..c.count).step_by(BESIDE) {
-            // What is behind the last column is computed too: the lines have room for it.
-            let (mut values, mut places) = ([init.0; BESIDE], [init.1; BESIDE]);
-            for (k, line) in lines.iter().enumerate().take(n) {
-                let place = c.places.0.offset(k as isize * place_step).cast::<P>().read_unaligned();
-                for j in 0..BESIDE {
-                    (values[j], places[j]) = winner::<V, P>((values[j], places[j]), (line[first + j] ^ flip, place));
-                }
-            }
-            for j in 0..BESIDE.min(c.count - first) {
-                c.to[0].cast::<V::Bits>().add(first + j).write_unaligned(values[j] ^ flip);
-                c.to[1].cast::<P>().add(first + j).write_unaligned(places[j]);
-            }
+        let mut pairs = [([init.0; COLUMNS], [init.1; COLUMNS]); 2];
+        let [best, better] = &mut pairs;
+        let (mut best, mut better) = (best, better);
+        for (k, line) in lines.iter().enumerate().take(n) {
+            let row = (line.as_ptr(), flip);
+            let places = (c.places.0.offset(k as isize * place_step), c.places.1);
+            let to = (&mut better.0[..c.count], &mut better.1[..c.count]);
+            compare_row::<V, P>(&best.0[..c.count], &best.1[..c.count], row, places, to.0, to.1);
+            std::mem::swap(&mut best, &mut better);
+        }
+        for j in 0..c.count {
+            c.to[0].cast::<V::Bits>().add(j).write_unaligned(best.0[j] ^ flip);
+            c.to[1].cast::<P>().add(j).write_unaligned(best.1[j]);
         }
     }
 }

@@ -54,7 +54,7 @@ pub(crate) unsafe fn transpose_to(p: Planes, rows: usize, columns: usize, size: 
     let edge = [16, 8, 8, 4, 0][size.ilog2() as usize];
     #[cfg(target_arch = "x86_64")]
     let (p, rows, columns) = {
-        let is_few = |n: usize| (2..=16).contains(&n) && size <= 8 && n % edge != 0;
+        let is_few = |n: usize| (2..=16).contains(&n) && size <= 8 && !n.is_multiple_of(edge);
         // SAFETY: in both arms: the caller's; what is left starts at an element or behind the last one.
         unsafe {
             if is_few(columns) && rows >= 16 && p.to_stride == (columns * size) as isize {
