@@ -145,10 +145,16 @@ impl<'a> Evaluator<'a> {
         Instant::now() + Duration::from_secs_f64(each * self.reserve as f64 / threads() as f64) >= deadline
     }
 
+    /// The time from now on counts for [`used`](Evaluator::used).
+    pub fn begin(&mut self) {
+        self.began = Instant::now();
+    }
+
     /// The share of the time that is used up; nothing if there is no limit on it.
     pub fn used(&self) -> f64 {
         let Some(deadline) = self.deadline else { return 0.0 };
-        let (spent, all) = (self.began.elapsed().as_secs_f64(), deadline.duration_since(self.began).as_secs_f64());
+        let (spent, all) =
+            (self.began.elapsed().as_secs_f64(), deadline.saturating_duration_since(self.began).as_secs_f64());
         if all > 0.0 { spent / all } else { 1.0 }
     }
 

@@ -66,6 +66,8 @@ pub fn search(
     effort: &Effort,
 ) -> Searched {
     let space = evaluator.space;
+    // What was judged in an earlier part of the time takes none of this one.
+    evaluator.begin();
     let mut pool = Pool { list: vec![] };
     let mut seeds = if given.is_empty() || effort.seeds == Seeds::Recipes { vec![space.nothing()] } else { vec![] };
     seeds.extend(given.iter().cloned());
