@@ -28,7 +28,7 @@ mod tests;
 mod work;
 
 use meshwork_ir::attr::GatherDims;
-use meshwork_ir::op::{BodyOp, MovementOp, SourceOp};
+use meshwork_ir::op::{BinaryOp, BodyOp, MovementOp, SourceOp};
 use meshwork_ir::{Attr, ElementType, Module, OpId, OpKind, ValueId};
 
 use crate::kernel::ir::{Combine, Ty};
@@ -229,7 +229,35 @@ pub(crate) fn is_pick(module: &Module, op: OpId) -> bool {
     let plain = lane(elem).is_some_and(|ty| ty.elem() == elem && ty.size() >= 4) && index == ElementType::I32;
     let single = numbers.collapsed_slice_dims.len() == module.ty(from).dims().len();
     let fits = (2..=MOST_PICKED).contains(&count(data.results()[0])) && (1..=MOST_BYTES).contains(&(count(from) * 8));
-    plain && single && fits && jit_is_available()
+    plain && single && fits && jit_is_available() && has_cheap_places(module, op, indices)
+}
+
+/// Whether the places of the gather `op` are worth being computed wherever its elements are wanted.
+fn has_cheap_places(module: &Module, op: OpId, indices: ValueId) -> bool {
+    let mut work = vec![indices];
+    let mut seen: Vec<OpId> = vec![];
+    while let Some(v) = work.pop() {
+        // What other blocks compute is in memory.
+        let here = |def: &OpId| module.op(*def).parent() == module.op(op).parent();
+        let Some(def) = module.def_op(v).filter(here).filter(|def| !seen.contains(def)) else { continue };
+        let kind = module.op(def).kind();
+        match kind {
+            OpKind::Binary(
+                BinaryOp::Add | BinaryOp::Subtract | BinaryOp::Multiply | BinaryOp::Minimum | BinaryOp::Maximum,
+            )
+            | OpKind::Binary(BinaryOp::And | BinaryOp::Or)
+            | OpKind::Mixed(_) => {}
+            OpKind::Movement(f) if f != MovementOp::Gather => {}
+            OpKind::Unary(_) | OpKind::Binary(_) => return false,
+            _ => continue,
+        }
+        seen.push(def);
+        if seen.len() > MOST_OF_PLACES {
+            return false;
+        }
+        work.extend(module.op(def).operands());
+    }
+    true
 }
 
 /// Where the numbers are that say where `map` of a gather is: one map for each component of its index vectors.
@@ -249,6 +277,8 @@ pub(crate) fn vector_reads(module: &Module, indices: ValueId, numbers: &GatherDi
 /// Elements of a gather in a fused loop, and bytes of what it is from, which numbers of 32 bits count.
 const MOST_PICKED: i64 = 1 << 14;
 const MOST_BYTES: i64 = 1 << 30;
+/// Operations that its places are computed with.
+const MOST_OF_PLACES: usize = 32;
 /// The cost of such an element, in additions.
 pub(crate) const PICK_COST: u32 = 6;
 

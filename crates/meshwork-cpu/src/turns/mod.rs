@@ -44,6 +44,8 @@ const STEP_NS: f64 = 45.0;
 const OP_NS: f64 = 0.3;
 /// Nanoseconds to combine lanes, and to begin and end a row of them.
 const COMBINING_NS: f64 = 25.0;
+/// Nanoseconds of a turn from which on threads are worth more than a kernel of all turns whose lanes are combined.
+const MOST_COMBINED_NS: f64 = 1000.0;
 
 /// Makes the loop `op` one step, if it is small enough. Its operands and what it captures are in memory.
 pub(crate) fn lower(cx: &mut Lower<'_>, op: OpId) -> bool {
@@ -128,7 +130,7 @@ fn kind(module: &Module, op: OpId) -> Kind {
     }
 }
 
-/// Elements of the largest array that the loop carries and does not only write to.
+/// Elements of the largest array that the loop changes and does not only write to.
 fn largest_carry(module: &Module, op: OpId, body: BlockId) -> i64 {
     let is_log = |(arg, next): (&ValueId, &ValueId)| {
         let data = module.def_op(*next).map(|def| module.op(def));
@@ -138,7 +140,8 @@ fn largest_carry(module: &Module, op: OpId, body: BlockId) -> i64 {
     };
     let carries = module.op(op).results().iter().zip(module.block(body).args().iter().zip(module.returned(body)));
     let count = |r: ValueId| module.ty(r).dims().iter().product();
-    carries.filter(|(_, carry)| !is_log(*carry)).map(|(&r, _)| count(r)).max().unwrap_or(0)
+    let changes = |(arg, next): (&ValueId, &ValueId)| arg != next;
+    carries.filter(|(_, carry)| changes(*carry) && !is_log(*carry)).map(|(&r, _)| count(r)).max().unwrap_or(0)
 }
 
 /// Steps that a turn of an ordinary loop has, roughly: one for what is fused, one for each op that is not.
@@ -263,9 +266,12 @@ fn expand<'m>(cx: &mut Lower<'m>, turns: &Turns<'m>, lanes: i64, pick: Pick) -> 
             e.code.store(Place::State(first + row), elem, lane.is_some(), element);
         }
     }
-    // Combining lanes costs a few numbers as much as to compute with them one by one.
-    let is_little = |e: &Expansion<'_, '_>| e.code.cost as f64 * lanes as f64 * OP_NS < COMBINING_NS;
-    if e.code.combines() && (work::state_bytes(&e.state, lanes) > work::STATE_BYTES || is_little(&e)) {
+    // Combining lanes costs a few numbers as much as to compute with them one by one, and many lanes are worth several threads,
+    // which only parts of an ordinary loop have.
+    let one_by_one = e.code.cost as f64 * lanes as f64 * OP_NS;
+    let by_vectors = e.code.len() as f64 * lanes as f64 / 8.0 * OP_NS;
+    let is_large = work::state_bytes(&e.state, lanes) > work::STATE_BYTES || by_vectors > MOST_COMBINED_NS;
+    if e.code.combines() && (is_large || one_by_one < COMBINING_NS) {
         return None;
     }
     if e.code.failed {
