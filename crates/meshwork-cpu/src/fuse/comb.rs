@@ -56,6 +56,10 @@ pub(super) fn find(arrays: &[Array], inputs: usize, n: i64) -> Vec<Comb> {
         if taken[i] || !is_group(group) || first.step != group * first.elem_bytes || is_native || is_slow {
             continue;
         }
+        // What several rows read would be taken apart for each of them.
+        if !is_output && first.strides.contains(&0) {
+            continue;
+        }
         let element = |j: usize| {
             let a = &arrays[j];
             let like = (a.buf, a.step, a.elem_bytes) == (first.buf, first.step, first.elem_bytes)

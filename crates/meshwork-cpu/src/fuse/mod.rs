@@ -275,7 +275,7 @@ pub(crate) fn vector_reads(module: &Module, indices: ValueId, numbers: &GatherDi
 }
 
 /// Elements of a gather in a fused loop, and bytes of what it is from, which numbers of 32 bits count.
-const MOST_PICKED: i64 = 1 << 14;
+const MOST_PICKED: i64 = 1 << 12;
 const MOST_BYTES: i64 = 1 << 30;
 /// Operations that its places are computed with.
 const MOST_OF_PLACES: usize = 32;

@@ -46,23 +46,16 @@ fn exp_near(b: &mut Builder<'_>, r: Val) -> Val {
 }
 
 /// `e^x` for x below 89, where it does not overflow or is infinite.
-///
-/// Products that are subnormal numbers take some processors a hundred cycles, sums do not. Such results are sums with the least normal
-/// number, which round as they would, less that number.
 fn exp_below(b: &mut Builder<'_>, x: Val) -> Val {
-    // Below all numbers. Masked scores are.
-    let least = b.num(F, -110.0);
+    // Far below all numbers: there the power is zero, and no product is a subnormal number, which would be slow. Masked scores
+    // are.
+    let least = b.num(F, -176.0);
     let x = b.bin(BinaryOp::Maximum, x, least);
     let (r, power) = reduce(b, x);
     let e = exp_near(b, r);
-    let (limit, zero) = (b.num(F, -126.0 * std::f64::consts::LN_2), b.num(F, 0.0));
-    let normal = b.num(F, f32::MIN_POSITIVE.into());
-    let is_small = b.cmp(Cmp::Lt, x, limit);
-    let more = b.select(is_small, normal, zero);
     // In two steps, since 4^k alone would overflow or vanish before the product does.
     let e = b.mul(e, power);
-    let sum = b.fma(e, power, more);
-    b.sub(sum, more)
+    b.mul(e, power)
 }
 
 /// `e^x`.
