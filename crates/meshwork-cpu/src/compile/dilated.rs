@@ -5,7 +5,7 @@
 use meshwork_ir::attr::ConvDims;
 use meshwork_ir::{Attr, Module, OpId, Type, ValueId, ValueMap};
 
-use super::pooling::{Window, combinations, weave};
+use super::pooling::{Window, combinations, interleave};
 use super::stencil::Emitter;
 
 /// Results that are interleaved.
@@ -103,16 +103,16 @@ pub(crate) fn convolution(module: &mut Module, op: OpId) -> bool {
     }
     let mut windows: Vec<Window> = shape.iter().map(|&n| Window::plain(n)).collect();
     numbers.output_spatial.iter().zip(&dims).for_each(|(&d, dim)| windows[d as usize].base = dim.base);
-    // The phases are in the order of the input's dimensions; results are woven in that of theirs.
+    // The phases are in the order of the input's dimensions; results are interleaved in that of theirs.
     let order = output_order(&numbers, &dims);
     let sorted = order.into_iter().map(|i| pieces[i]).collect();
-    let woven = weave(&mut e, sorted, &windows, &shape);
+    let interleaved = interleave(&mut e, sorted, &windows, &shape);
     let out = e.module.ty(result).dims().to_vec();
-    let new = if e.module.ty(woven).dims() == out {
-        woven
+    let new = if e.module.ty(interleaved).dims() == out {
+        interleaved
     } else {
         let rank = out.len();
-        e.slice(woven, vec![0; rank], out.clone(), vec![1; rank], Type::tensor(out, out_elem))
+        e.slice(interleaved, vec![0; rank], out.clone(), vec![1; rank], Type::tensor(out, out_elem))
     };
     module.replace_op(op, &[new]);
     true

@@ -141,18 +141,18 @@ fn expression(e: &mut Emitter<'_>, x: ValueId, init: ValueId, dims: &[Window], c
         // A phase that meets no element.
         pieces.push(sum.unwrap_or_else(|| e.everywhere(init, &ty)));
     }
-    let woven = weave(e, pieces, dims, &each);
+    let interleaved = interleave(e, pieces, dims, &each);
     let out: Vec<i64> = dims.iter().map(|w| w.out).collect();
-    let full = e.module.ty(woven).dims().to_vec();
+    let full = e.module.ty(interleaved).dims().to_vec();
     if full == out {
-        return woven;
+        return interleaved;
     }
     let ones = vec![1; out.len()];
-    e.slice(woven, vec![0; out.len()], out.clone(), ones, Type::tensor(out, elem))
+    e.slice(interleaved, vec![0; out.len()], out.clone(), ones, Type::tensor(out, elem))
 }
 
 /// The results of all phases, in the order of [`combinations`], side by side.
-pub(super) fn weave(e: &mut Emitter<'_>, mut pieces: Vec<ValueId>, dims: &[Window], each: &[i64]) -> ValueId {
+pub(super) fn interleave(e: &mut Emitter<'_>, mut pieces: Vec<ValueId>, dims: &[Window], each: &[i64]) -> ValueId {
     let elem = e.module.ty(pieces[0]).elem().unwrap_or(meshwork_ir::ElementType::F32);
     if pieces.len() == 1 {
         return pieces[0];

@@ -154,19 +154,19 @@ impl Compiler<'_> {
                 (0..rank).filter(|&d| d == dim || beside >> d & 1 == 1).map(|d| hi[d] - lo[d]).product()
             };
             // Whether they would be neighbors in memory, with enough rows of them.
-            let is_woven = |dim: usize| {
+            let is_interleaved = |dim: usize| {
                 let whole: i64 = (0..rank).map(|d| hi[d] - lo[d]).product();
                 let beside = job.places.iter().all(|p| p.strides[dim] == p.elem.storage_bytes() as i64);
-                beside && whole >= super::MANY_WOVEN * (hi[dim] - lo[dim])
+                beside && whole >= super::MANY_INTERLEAVED * (hi[dim] - lo[dim])
             };
             let fits_beside = |dim: usize| {
                 let whole: i64 = (0..rank).map(|d| hi[d] - lo[d]).product();
-                let few =
-                    with(dim) * job.outputs.len() as i64 <= if is_woven(dim) { super::WOVEN } else { super::SMALL };
+                let few = with(dim) * job.outputs.len() as i64
+                    <= if is_interleaved(dim) { super::INTERLEAVED } else { super::SMALL };
                 let long = whole / with(dim).max(1) >= LEAST_BESIDE || whole <= super::SMALL;
                 job.survey.split.is_none() && beside >> dim & 1 == 0 && few && long
             };
-            let most_beside = |dim: usize| if is_woven(dim) { super::WOVEN } else { MAX_STACK };
+            let most_beside = |dim: usize| if is_interleaved(dim) { super::INTERLEAVED } else { MAX_STACK };
             match stop {
                 None => {}
                 Some(Stop::Force(v)) => return Err(Outcome::First(v).into()),

@@ -9,9 +9,9 @@ mod bound_tests;
 mod boxes;
 mod build;
 mod column;
-mod comb;
 mod graph;
 mod group;
+mod interleaved;
 mod keep;
 #[cfg(test)]
 mod memory_tests;
@@ -100,7 +100,7 @@ pub(crate) fn is_small_reduce(module: &Module, op: OpId) -> bool {
     let count: i64 = reduced.iter().map(|&d| shape[d]).product();
     // The elements of many short rows are taken apart.
     let rows = shape.iter().product::<i64>() / count.max(1);
-    let most = if reduced == [shape.len().wrapping_sub(1)] && rows >= MANY_WOVEN { WOVEN } else { SMALL };
+    let most = if reduced == [shape.len().wrapping_sub(1)] && rows >= MANY_INTERLEAVED { INTERLEAVED } else { SMALL };
     reduce_kind(module, op).is_some() && (1..=most).contains(&count)
 }
 
@@ -129,9 +129,9 @@ pub(crate) fn small_reads(module: &Module, op: OpId, map: &[Lin]) -> Vec<Map> {
 /// Elements of a small reduction, and positions of a short dimension that are computed side by side.
 pub(crate) const SMALL: i64 = 8;
 
-/// The same for an innermost dimension, whose elements are taken apart or woven (`comb.rs`), and how many rows pay for that.
-pub(crate) const WOVEN: i64 = 16;
-pub(crate) const MANY_WOVEN: i64 = 1024;
+/// The same for an innermost dimension, whose elements are taken apart or interleaved (`interleaved.rs`), and how many rows pay for that.
+pub(crate) const INTERLEAVED: i64 = 16;
+pub(crate) const MANY_INTERLEAVED: i64 = 1024;
 
 /// A longer row is reduced in pieces, unless there are many.
 const LONG_ROW: i64 = 1 << 16;

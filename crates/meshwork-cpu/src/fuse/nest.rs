@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::comb::{self, Comb};
 use super::graph::{Graph, Id, Moved, Node, Place};
+use super::interleaved::{self, Interleaved};
 use super::phases::{self, Output};
 use crate::kernel::ir::{Access, Arg};
 use crate::kernel::{Kernel, Stores};
@@ -46,7 +46,7 @@ pub(crate) struct Loop {
     /// The places of the graph that the inputs are.
     pub inputs: Vec<u32>,
     /// Arrays whose elements are moved in groups.
-    pub combs: Vec<Comb>,
+    pub interleaved: Vec<Interleaved>,
     pub counters: Vec<Counter>,
     /// Extents around the row, outermost first.
     pub outer: Vec<i64>,
@@ -139,7 +139,7 @@ impl Loop {
             return None;
         }
         // Its elements are neighbors when the kernel reads them.
-        let moved = |i: usize| self.arrays[i].across || self.combs.iter().any(|c| c.arrays().any(|j| j == i));
+        let moved = |i: usize| self.arrays[i].across || self.interleaved.iter().any(|c| c.arrays().any(|j| j == i));
         let far =
             |a: &&(usize, &Array)| !moved(a.0) && a.1.step.abs() >= FAR_BYTES && self.n >= 8 && rows * self.n >= 2048;
         let inputs = self.arrays.iter().enumerate().take(self.inputs.len()).collect::<Vec<_>>();
@@ -279,12 +279,12 @@ pub(crate) fn plan(graph: &Graph, outputs: &[(Id, Place)], split: Option<usize>)
         arrays.iter_mut().for_each(|a| a.across = is_across(a, rows, n, divisible));
     }
     arrays.extend(written);
-    let combs = if divisible { comb::find(&arrays, inputs.len(), n) } else { vec![] };
-    let combed: Vec<usize> = combs.iter().flat_map(Comb::arrays).collect();
+    let interleaved = if divisible { interleaved::find(&arrays, inputs.len(), n) } else { vec![] };
+    let grouped: Vec<usize> = interleaved.iter().flat_map(Interleaved::arrays).collect();
     let arg = |i: usize, a: &Array, elem: ElementType, output: bool| {
         let access = match a.step {
             0 => Access::Zero,
-            s if s == a.elem_bytes || a.across || combed.contains(&i) => Access::Unit,
+            s if s == a.elem_bytes || a.across || grouped.contains(&i) => Access::Unit,
             s if s == 2 * a.elem_bytes && a.elem_bytes >= 4 => Access::Pair,
             s if s == 3 * a.elem_bytes && a.elem_bytes <= 4 && !output => Access::Triple,
             _ => Access::Strided,
@@ -314,7 +314,7 @@ pub(crate) fn plan(graph: &Graph, outputs: &[(Id, Place)], split: Option<usize>)
         past: None,
         arrays,
         inputs: places,
-        combs,
+        interleaved,
         counters: counters.collect(),
         outer: shape.outer.iter().map(|g| g.iter().map(|&d| extent(d)).product()).collect(),
         n,

@@ -194,8 +194,8 @@ impl Scope<'_, '_> {
         let mask = free.iter().fold(s.beside, |mask, d| mask | 1 << d);
         let positions: i64 = (0..s.domain.len()).filter(|d| mask >> d & 1 == 1).map(|d| s.domain[d]).product();
         let is_inner = mask == 1 << s.domain.len().saturating_sub(1);
-        let many = s.domain.iter().product::<i64>() >= super::MANY_WOVEN * positions;
-        let most = if is_inner && many { super::WOVEN } else { super::SMALL };
+        let many = s.domain.iter().product::<i64>() >= super::MANY_INTERLEAVED * positions;
+        let most = if is_inner && many { super::INTERLEAVED } else { super::SMALL };
         let few = positions * s.joined.len() as i64 <= most;
         (free.is_empty() || (s.split.is_none() && few)).then_some(mask)
     }

@@ -8,8 +8,8 @@ use crate::kernel::ir::{BinaryOp, Call, Op};
 use crate::kernel::{Kernel, Stores};
 use crate::step::{Apart, Bands, Buf, Fault, Frame, Scratch, Work};
 
-use super::comb;
 use super::graph::Moved;
+use super::interleaved;
 use super::nest::{Array, Counter, Loop, PANEL_BYTES, PANEL_COLUMNS};
 use crate::library::transpose::{Planes, transpose};
 
@@ -46,7 +46,7 @@ enum Way {
 
 impl Way {
     fn of(l: &Loop) -> Way {
-        if l.outer.len() > 1 || l.past.is_some() || !l.combs.is_empty() || l.arrays.iter().any(|a| a.across) {
+        if l.outer.len() > 1 || l.past.is_some() || !l.interleaved.is_empty() || l.arrays.iter().any(|a| a.across) {
             return Way::Calls;
         }
         if l.n == 1 && l.outer.is_empty() && l.kernel.single().is_some() {
@@ -155,7 +155,7 @@ impl Fused {
         let mut loops = vec![];
         for l in &self.loops {
             let inputs = l.inputs.len();
-            if l.past.is_some() || !l.combs.is_empty() || l.arrays[..inputs].iter().any(|a| a.buf == from) {
+            if l.past.is_some() || !l.interleaved.is_empty() || l.arrays[..inputs].iter().any(|a| a.buf == from) {
                 return None;
             }
             let (mut body, mut arrays) = (l.kernel.body().clone(), l.arrays.clone());
@@ -381,8 +381,8 @@ unsafe fn run_with<const N: usize>(
         unsafe {
             if l.arrays.iter().any(|a| a.across) {
                 run_turned::<N>(l, &call, scratch)
-            } else if !l.combs.is_empty() {
-                comb::run::<N>(l, &call, scratch, |call, scratch| run_call(l, call, scratch))
+            } else if !l.interleaved.is_empty() {
+                interleaved::run::<N>(l, &call, scratch, |call, scratch| run_call(l, call, scratch))
             } else {
                 run_call(l, &call, scratch)
             }

@@ -54,9 +54,9 @@ impl BoxCopy {
         let how = match nest.strides.last() {
             None => How::Rows,
             Some(&[t, f]) if t == unit && f == unit => How::Rows,
-            // Each element several times is the line of them woven with itself.
+            // Each element several times is the line of them interleaved with itself.
             Some(&[t, 0]) if t == unit => match (0..inner).rev().find(|&d| nest.strides[d][1] == unit) {
-                Some(d) if nest.dims[inner] <= WOVEN => How::Transpose(d),
+                Some(d) if nest.dims[inner] <= INTERLEAVED => How::Transpose(d),
                 _ => How::Fill,
             },
             Some(&[t, f]) if t == unit && f == -unit && inner > 0 && flip(nest.dims[inner], size).is_some() => {
@@ -228,8 +228,8 @@ impl BoxCopy {
     }
 }
 
-/// Elements that are repeated up to so often are woven.
-const WOVEN: usize = 16;
+/// Elements that are repeated up to so often are interleaved.
+const INTERLEAVED: usize = 16;
 
 /// Writes so many rows backward, from where the last elements of rows are to where the first ones are, each with the bytes from row to row.
 ///

@@ -17,7 +17,7 @@
 //! | `linalg` | factorizations, systems of equations, eigenvalues |
 //! | `random` | random bits |
 //! | `general` | everything else: any body and any element type, on a machine of scalars |
-//! | `nest`, `copy`, `transpose`, `weave`, `movement` | strided boxes and copies between them |
+//! | `nest`, `copy`, `transpose`, `interleave`, `movement` | strided boxes and copies between them |
 
 mod attrs;
 mod combine;
@@ -31,6 +31,8 @@ mod extreme;
 mod fft;
 mod gather;
 pub(crate) mod general;
+#[cfg(target_arch = "x86_64")]
+mod interleave;
 mod key;
 mod linalg;
 mod movement;
@@ -46,8 +48,6 @@ pub(crate) mod strips;
 #[cfg(test)]
 pub(crate) mod testing;
 pub(crate) mod transpose;
-#[cfg(target_arch = "x86_64")]
-mod weave;
 mod window;
 
 pub(crate) use dynamic::Place as Number;

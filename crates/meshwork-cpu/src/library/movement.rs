@@ -222,7 +222,7 @@ mod tests {
         }
     }
 
-    /// Lines that are woven into one or taken apart, whole or in slices, and neighbors of neither side.
+    /// Lines that are interleaved into one or taken apart, whole or in slices, and neighbors of neither side.
     #[test]
     fn transposes_of_few_rows_or_columns() {
         for elem in ["ui8", "bf16", "f32", "complex<f32>", "complex<f64>"] {

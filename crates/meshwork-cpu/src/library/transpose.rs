@@ -1,7 +1,7 @@
 //! Transposition of two-dimensional tiles: `to[i][j] = from[j][i]` with both inner directions contiguous.
 
 #[cfg(target_arch = "x86_64")]
-use super::weave::{Lines, take_apart, weave};
+use super::interleave::{Lines, deinterleave, interleave};
 use crate::kernel::Stores;
 #[cfg(target_arch = "x86_64")]
 use sse2::{bytes, halves};
@@ -50,7 +50,7 @@ pub(crate) unsafe fn transpose(p: Planes, rows: usize, columns: usize, size: usi
 /// # Safety
 /// Both planes are valid for all elements and do not overlap.
 pub(crate) unsafe fn transpose_to(p: Planes, rows: usize, columns: usize, size: usize, stores: Stores) {
-    // Planes of fewer rows or columns than a square are lines that are woven into one, or one that is taken apart.
+    // Planes of fewer rows or columns than a square are lines that are interleaved into one, or one that is taken apart.
     let edge = [16, 8, 8, 4, 0][size.ilog2() as usize];
     #[cfg(target_arch = "x86_64")]
     let (p, rows, columns) = {
@@ -59,11 +59,11 @@ pub(crate) unsafe fn transpose_to(p: Planes, rows: usize, columns: usize, size: 
         unsafe {
             if is_few(columns) && rows >= 16 && p.to_stride == (columns * size) as isize {
                 let at = Lines { lines: p.from.cast_mut(), pitch: p.from_stride, groups: p.to };
-                let done = weave(at, columns, rows, size);
+                let done = interleave(at, columns, rows, size);
                 (p.at(done, 0, size), rows - done, columns)
             } else if is_few(rows) && columns >= 16 && p.from_stride == (rows * size) as isize {
                 let at = Lines { lines: p.to, pitch: p.to_stride, groups: p.from.cast_mut() };
-                let done = take_apart(at, rows, columns, size);
+                let done = deinterleave(at, rows, columns, size);
                 (p.at(0, done, size), rows, columns - done)
             } else {
                 (p, rows, columns)
@@ -143,7 +143,7 @@ unsafe fn few<T: Copy>(p: Planes, rows: usize, columns: usize) {
     macro_rules! choose {
         ($($n:literal)*) => {
             match (rows, columns) {
-                $((_, $n) if p.to_stride == $n * size => woven::<T, $n>(p, rows),)*
+                $((_, $n) if p.to_stride == $n * size => interleaved::<T, $n>(p, rows),)*
                 $(($n, _) if p.from_stride == $n * size => part::<T, $n>(p, columns),)*
                 _ => rim::<T>(p, 0..rows, 0..columns),
             }
@@ -158,7 +158,7 @@ unsafe fn few<T: Copy>(p: Planes, rows: usize, columns: usize) {
 /// # Safety
 /// As [`transpose`], for `n` rows and `N` columns that fill them.
 #[inline(always)]
-unsafe fn woven<T: Copy, const N: usize>(p: Planes, n: usize) {
+unsafe fn interleaved<T: Copy, const N: usize>(p: Planes, n: usize) {
     let from: [*const T; N] = std::array::from_fn(|j| p.from.wrapping_offset(j as isize * p.from_stride).cast());
     let to = p.to.cast::<T>();
     for i in 0..n {
@@ -242,7 +242,7 @@ fn square<T: Copy + Default, const EDGE: usize>(p: Planes) {
     }
 }
 
-/// Squares of one vector per line. Where each line is woven with the one half of them further, the bits of the place of an element,
+/// Squares of one vector per line. Where each line is interleaved with the one half of them further, the bits of the place of an element,
 /// line and column, are rotated by one: as often as a line has bits, and lines are columns.
 #[cfg(target_arch = "x86_64")]
 mod sse2 {

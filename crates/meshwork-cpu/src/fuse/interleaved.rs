@@ -1,5 +1,5 @@
 //! Arrays of which a loop reads or writes every second to sixteenth element: groups of neighbors are taken apart into lines right before
-//! the kernel, or woven from lines right after it, some hundred groups at a time.
+//! the kernel, or interleaved from lines right after it, some hundred groups at a time.
 //!
 //! ```text
 //! memory  a0 b0 c0 d0 a1 b1 c1 d1 …   ◄──►   lines  a0 a1 …
@@ -15,7 +15,7 @@ use crate::step::Scratch;
 
 /// Arrays of a loop that are the elements of groups of neighbors.
 #[derive(Clone, Debug)]
-pub(crate) struct Comb {
+pub(crate) struct Interleaved {
     /// Elements of a group.
     group: i64,
     elem_bytes: i64,
@@ -24,7 +24,7 @@ pub(crate) struct Comb {
     is_output: bool,
 }
 
-/// Groups that may be taken apart or woven.
+/// Groups that may be taken apart or interleaved.
 pub(super) const fn is_group(elements: i64) -> bool {
     elements >= 2 && elements <= 16
 }
@@ -37,8 +37,8 @@ const LINE_BYTES: i64 = 16 << 10;
 const MOST_COLUMNS: i64 = 512;
 const LEAST_COLUMNS: i64 = 64;
 
-/// The combs of a loop over rows of `n` elements, of whose arrays the first `inputs` are read.
-pub(super) fn find(arrays: &[Array], inputs: usize, n: i64) -> Vec<Comb> {
+/// The interleaved arrays of a loop over rows of `n` elements, of whose arrays the first `inputs` are read.
+pub(super) fn find(arrays: &[Array], inputs: usize, n: i64) -> Vec<Interleaved> {
     let mut found = vec![];
     if n < LEAST_ROW || arrays.iter().any(|a| a.across) {
         return found;
@@ -74,13 +74,13 @@ pub(super) fn find(arrays: &[Array], inputs: usize, n: i64) -> Vec<Comb> {
         let is_whole = members.len() as i64 == group && members.iter().zip(0..).all(|(m, i)| m.1 == i);
         if is_whole || (!is_output && 2 * members.len() as i64 >= group) {
             members.iter().for_each(|m| taken[m.0] = true);
-            found.push(Comb { group, elem_bytes: first.elem_bytes, members, is_output });
+            found.push(Interleaved { group, elem_bytes: first.elem_bytes, members, is_output });
         }
     }
     found
 }
 
-impl Comb {
+impl Interleaved {
     /// The arrays in it.
     pub fn arrays(&self) -> impl Iterator<Item = usize> {
         self.members.iter().map(|m| m.0)
@@ -90,7 +90,7 @@ impl Comb {
     ///
     /// # Safety
     /// The elements of the groups that are members exist, and the lines have room for them.
-    unsafe fn take_apart(&self, from: *const u8, lines: *mut u8, pitch: isize, n: usize) {
+    unsafe fn deinterleave(&self, from: *const u8, lines: *mut u8, pitch: isize, n: usize) {
         let (size, stride) = (self.elem_bytes as usize, (self.group * self.elem_bytes) as isize);
         let planes = Planes { from, from_stride: stride, to: lines, to_stride: pitch };
         let is_whole = self.members.last().is_some_and(|m| m.1 + 1 == self.group);
@@ -106,11 +106,11 @@ impl Comb {
         }
     }
 
-    /// Weaves `n` groups from lines.
+    /// Interleaves `n` groups from lines.
     ///
     /// # Safety
     /// The groups and the lines exist.
-    unsafe fn weave(&self, to: *mut u8, lines: *const u8, pitch: isize, n: usize) {
+    unsafe fn interleave(&self, to: *mut u8, lines: *const u8, pitch: isize, n: usize) {
         let (size, stride) = (self.elem_bytes as usize, (self.group * self.elem_bytes) as isize);
         let planes = Planes { from: lines, from_stride: pitch, to, to_stride: stride };
         // SAFETY: the caller's.
@@ -118,7 +118,7 @@ impl Comb {
     }
 }
 
-/// Runs `call` of the loop `l`, which has combs; `run` runs the kernel.
+/// Runs `call` of the loop `l`, which has interleaved arrays; `run` runs the kernel.
 ///
 /// # Safety
 /// As for [`Kernel::run`](crate::kernel::Kernel::run) with the strides that the arrays have.
@@ -128,8 +128,8 @@ pub(super) unsafe fn run<const N: usize>(
     scratch: &mut Scratch,
     run: impl Fn(&Call<'_>, &mut Scratch),
 ) {
-    let lines: i64 = l.combs.iter().map(|c| c.group).sum();
-    let widest = l.combs.iter().map(|c| c.elem_bytes).max().unwrap_or(1);
+    let lines: i64 = l.interleaved.iter().map(|c| c.group).sum();
+    let widest = l.interleaved.iter().map(|c| c.elem_bytes).max().unwrap_or(1);
     let columns = (LINE_BYTES / (lines * widest) / LEAST_COLUMNS * LEAST_COLUMNS).clamp(LEAST_COLUMNS, MOST_COLUMNS);
     // A line more, so that they do not all start at the same place of the cache.
     let pitch = (columns * widest + 64) as isize;
@@ -137,8 +137,8 @@ pub(super) unsafe fn run<const N: usize>(
     let (mut ptrs, mut strides) = ([std::ptr::null_mut(); N], [0; N]);
     let mut index = [[0; 3]; N];
     strides[..call.strides.len()].copy_from_slice(call.strides);
-    for comb in &l.combs {
-        comb.arrays().for_each(|i| strides[i] = comb.elem_bytes as isize);
+    for groups in &l.interleaved {
+        groups.arrays().for_each(|i| strides[i] = groups.elem_bytes as isize);
     }
     for r in 0..call.rows {
         for c in (0..call.n).step_by(columns as usize) {
@@ -150,14 +150,14 @@ pub(super) unsafe fn run<const N: usize>(
             }
             let starts = ptrs;
             let mut lines = room;
-            for comb in &l.combs {
+            for groups in &l.interleaved {
                 // SAFETY: elements of the call, and of the room that was made for the lines.
                 unsafe {
-                    if !comb.is_output {
-                        comb.take_apart(starts[comb.members[0].0], lines, pitch, n);
+                    if !groups.is_output {
+                        groups.deinterleave(starts[groups.members[0].0], lines, pitch, n);
                     }
-                    comb.members.iter().for_each(|&(i, element)| ptrs[i] = lines.offset(element as isize * pitch));
-                    lines = lines.offset(comb.group as isize * pitch);
+                    groups.members.iter().for_each(|&(i, element)| ptrs[i] = lines.offset(element as isize * pitch));
+                    lines = lines.offset(groups.group as isize * pitch);
                 }
             }
             for (at, &[start, row, step]) in index.iter_mut().zip(call.index) {
@@ -173,13 +173,13 @@ pub(super) unsafe fn run<const N: usize>(
             };
             run(&block, scratch);
             let mut lines = room;
-            for comb in &l.combs {
+            for groups in &l.interleaved {
                 // SAFETY: as above.
                 unsafe {
-                    if comb.is_output {
-                        comb.weave(starts[comb.members[0].0], lines, pitch, n);
+                    if groups.is_output {
+                        groups.interleave(starts[groups.members[0].0], lines, pitch, n);
                     }
-                    lines = lines.offset(comb.group as isize * pitch);
+                    lines = lines.offset(groups.group as isize * pitch);
                 }
             }
         }
@@ -192,7 +192,7 @@ mod tests {
 
     /// Stacks of `count` on the last axis, and what is read from them, for types of each size.
     #[test]
-    fn groups_are_woven_and_taken_apart() {
+    fn groups_are_interleaved_and_taken_apart() {
         for elem in ["ui8", "i16", "f32", "f64"] {
             for count in [2, 3, 4, 5, 7, 8] {
                 for n in [1200, 1031] {

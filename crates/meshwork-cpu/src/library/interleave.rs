@@ -1,13 +1,13 @@
-//! Lines woven into one of groups of neighbors, and taken apart again: `2..=16` lines of elements of 1 to 8 bytes.
+//! Lines interleaved into one of groups of neighbors, and taken apart again: `2..=16` lines of elements of 1 to 8 bytes.
 //!
-//! Vectors of lines are the columns of a matrix. Where each vector is woven with the one half of them further, the bits of the place of
+//! Vectors of lines are the columns of a matrix. Where each vector is interleaved with the one half of them further, the bits of the place of
 //! an element, line and column, are rotated by one: as often as the number of lines has bits, and lines are groups; as often as a vector
 //! has elements, and groups are lines. If there are 3, 5, 6 or 7 lines, or 9 to 15, groups are as long as if there were a power of two:
 //! what is behind a group is overwritten by the next one.
 
 use std::arch::x86_64::*;
 
-/// Lines of elements, and the groups that they are woven into.
+/// Lines of elements, and the groups that they are interleaved into.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lines {
     /// The first line, and the bytes from one to the next.
@@ -17,12 +17,12 @@ pub(super) struct Lines {
     pub groups: *mut u8,
 }
 
-/// Weaves `n` elements of each of `count` lines. Returns how many groups were written, from the first on; the others are fewer than two
+/// Interleaves `n` elements of each of `count` lines. Returns how many groups were written, from the first on; the others are fewer than two
 /// vectors have elements.
 ///
 /// # Safety
 /// Lines and groups have that many elements of `size` bytes, and do not overlap.
-pub(super) unsafe fn weave(at: Lines, count: usize, n: usize, size: usize) -> usize {
+pub(super) unsafe fn interleave(at: Lines, count: usize, n: usize, size: usize) -> usize {
     // SAFETY: the caller's.
     unsafe { choose::<true>(at, count, n, size) }
 }
@@ -30,35 +30,35 @@ pub(super) unsafe fn weave(at: Lines, count: usize, n: usize, size: usize) -> us
 /// The same the other way: elements of groups become lines.
 ///
 /// # Safety
-/// As [`weave`].
-pub(super) unsafe fn take_apart(at: Lines, count: usize, n: usize, size: usize) -> usize {
+/// As [`interleave`].
+pub(super) unsafe fn deinterleave(at: Lines, count: usize, n: usize, size: usize) -> usize {
     // SAFETY: the caller's.
     unsafe { choose::<false>(at, count, n, size) }
 }
 
 /// # Safety
-/// As [`weave`].
-unsafe fn choose<const WEAVE: bool>(at: Lines, count: usize, n: usize, size: usize) -> usize {
+/// As [`interleave`].
+unsafe fn choose<const INTERLEAVE: bool>(at: Lines, count: usize, n: usize, size: usize) -> usize {
     // SAFETY: the caller's.
     unsafe {
         match (size, count) {
-            (1, 2) => blocks::<1, 2, WEAVE>(at, count, n),
+            (1, 2) => blocks::<1, 2, INTERLEAVE>(at, count, n),
             // Compilers have their own way for three bytes.
-            (1, 4) => blocks::<1, 4, WEAVE>(at, count, n),
-            (1, 5..=8) => blocks::<1, 8, WEAVE>(at, count, n),
-            (1, 9..=16) => blocks::<1, 16, WEAVE>(at, count, n),
-            (2, 2) => blocks::<2, 2, WEAVE>(at, count, n),
-            (2, 3..=4) => blocks::<2, 4, WEAVE>(at, count, n),
-            (2, 5..=8) => blocks::<2, 8, WEAVE>(at, count, n),
-            (2, 9..=16) => blocks::<2, 16, WEAVE>(at, count, n),
-            (4, 2) => blocks::<4, 2, WEAVE>(at, count, n),
-            (4, 3..=4) => blocks::<4, 4, WEAVE>(at, count, n),
-            (4, 5..=8) => blocks::<4, 8, WEAVE>(at, count, n),
-            (4, 9..=16) => blocks::<4, 16, WEAVE>(at, count, n),
-            (8, 2) => blocks::<8, 2, WEAVE>(at, count, n),
-            (8, 3..=4) => blocks::<8, 4, WEAVE>(at, count, n),
-            (8, 5..=8) => blocks::<8, 8, WEAVE>(at, count, n),
-            (8, 9..=16) => blocks::<8, 16, WEAVE>(at, count, n),
+            (1, 4) => blocks::<1, 4, INTERLEAVE>(at, count, n),
+            (1, 5..=8) => blocks::<1, 8, INTERLEAVE>(at, count, n),
+            (1, 9..=16) => blocks::<1, 16, INTERLEAVE>(at, count, n),
+            (2, 2) => blocks::<2, 2, INTERLEAVE>(at, count, n),
+            (2, 3..=4) => blocks::<2, 4, INTERLEAVE>(at, count, n),
+            (2, 5..=8) => blocks::<2, 8, INTERLEAVE>(at, count, n),
+            (2, 9..=16) => blocks::<2, 16, INTERLEAVE>(at, count, n),
+            (4, 2) => blocks::<4, 2, INTERLEAVE>(at, count, n),
+            (4, 3..=4) => blocks::<4, 4, INTERLEAVE>(at, count, n),
+            (4, 5..=8) => blocks::<4, 8, INTERLEAVE>(at, count, n),
+            (4, 9..=16) => blocks::<4, 16, INTERLEAVE>(at, count, n),
+            (8, 2) => blocks::<8, 2, INTERLEAVE>(at, count, n),
+            (8, 3..=4) => blocks::<8, 4, INTERLEAVE>(at, count, n),
+            (8, 5..=8) => blocks::<8, 8, INTERLEAVE>(at, count, n),
+            (8, 9..=16) => blocks::<8, 16, INTERLEAVE>(at, count, n),
             _ => 0,
         }
     }
@@ -70,9 +70,9 @@ const VECTOR: usize = 16;
 /// Whole vectors of each of `count` lines, at most `PADDED`, a power of two; returns how many groups that are.
 ///
 /// # Safety
-/// As [`weave`].
+/// As [`interleave`].
 #[inline(always)]
-unsafe fn blocks<const SIZE: usize, const PADDED: usize, const WEAVE: bool>(
+unsafe fn blocks<const SIZE: usize, const PADDED: usize, const INTERLEAVE: bool>(
     at: Lines,
     count: usize,
     n: usize,
@@ -85,7 +85,7 @@ unsafe fn blocks<const SIZE: usize, const PADDED: usize, const WEAVE: bool>(
         unsafe {
             let line = |j: usize| at.lines.offset(j.min(count - 1) as isize * at.pitch).add(block * VECTOR);
             let groups = at.groups.add(block * each * count * SIZE);
-            if WEAVE {
+            if INTERLEAVE {
                 let mut v: [__m128i; PADDED] = std::array::from_fn(|j| _mm_loadu_si128(line(j).cast()));
                 for _ in 0..PADDED.ilog2() {
                     v = rotated::<SIZE, PADDED>(v);
