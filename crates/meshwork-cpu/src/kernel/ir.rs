@@ -100,9 +100,9 @@ pub enum Op {
     Select(Val, Val, Val),
     /// `0 * 1 + 2`, rounded once or twice.
     MulAdd(Val, Val, Val),
-    /// Function `0` of `1`, a size: `2` is what it is up to its [`limit`](super::math::limit).
+    /// Function `0` of `1`, a size: `2` is what it is up to its `math::limit`.
     Far(UnaryOp, Val, Val),
-    /// Function `0` of `1` and `2`, sizes: `3` is what it is while the first is less than [`times`](super::math::times) the second.
+    /// Function `0` of `1` and `2`, sizes: `3` is what it is while the first is less than `math::times` the second.
     FarApart(BinaryOp, Val, Val, Val),
     /// Conversion as `stablehlo.convert` defines it.
     Convert(Ty, Val),
