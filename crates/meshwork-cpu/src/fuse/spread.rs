@@ -1,9 +1,10 @@
 //! What is computed before it is spread over more positions: inside the loop it would be computed again at each of them.
 
 use meshwork_ir::hash::HashSet;
-use meshwork_ir::op::{BodyOp, MovementOp};
-use meshwork_ir::{BlockId, OpId, OpKind, ValueId};
+use meshwork_ir::op::{BinaryOp, BodyOp, MixedOp, MovementOp, SourceOp, UnaryOp};
+use meshwork_ir::{BlockId, ElementType, OpId, OpKind, ValueId};
 
+use super::range::{Devices, range};
 use super::{is_fusible, is_renaming, numbers};
 use crate::compile::Compiler;
 
@@ -32,7 +33,8 @@ impl Compiler<'_> {
             let data = module.op(op);
             let (from, to) = (data.operands()[0], size(data.results()[0]));
             let is_many = to >= MANY && to >= MANY_TIMES * size(from);
-            self.cost_at_least(from, if is_many { LEAST_COST_OF_MANY } else { LEAST_COST }).then_some(from)
+            let least = if is_many { LEAST_COST_OF_MANY } else { LEAST_COST };
+            (self.cost_at_least(from, least) && !self.is_region(from)).then_some(from)
         };
         module.ops_in(block).filter(spreads).filter_map(is_worth_it).collect()
     }
@@ -71,6 +73,33 @@ impl Compiler<'_> {
             }
         }
         false
+    }
+
+    /// Whether `value` says which positions are inside a region that the device's number decides: nests are cut where it changes, and
+    /// compute none of it. As an array it would be loaded and tested at each position.
+    fn is_region(&self, value: ValueId) -> bool {
+        let module = self.cx.module;
+        let (mut seen, mut work) = (HashSet::default(), vec![value]);
+        while let Some(v) = work.pop() {
+            if range(module, v, Devices::SOME).is_some_and(|(least, most)| least == most) {
+                continue;
+            }
+            let Some(op) = module.def_op(v).filter(|_| seen.len() < MOST_OPS) else { return false };
+            if !seen.insert(op) {
+                continue;
+            }
+            match module.op(op).kind() {
+                OpKind::Source(SourceOp::Iota) => {}
+                OpKind::Binary(
+                    BinaryOp::And | BinaryOp::Or | BinaryOp::Add | BinaryOp::Subtract | BinaryOp::Multiply,
+                ) => {}
+                OpKind::Mixed(MixedOp::Compare | MixedOp::Convert) | OpKind::Unary(UnaryOp::Not) => {}
+                kind if is_renaming(kind) => {}
+                _ => return false,
+            }
+            work.extend(module.op(op).operands());
+        }
+        module.ty(value).elem() == Some(ElementType::I1)
     }
 
     /// Whether an element of `value` takes `least` additions or more.
@@ -140,5 +169,30 @@ mod tests {
         };
         assert!(spread(8192, 16).contains("fused cosine "), "{}", spread(8192, 16));
         assert!(!spread(1024, 128).contains("fused cosine "), "{}", spread(1024, 128));
+    }
+    /// A region is boxes of the nest: there is no array of its positions, along either dimension.
+    #[test]
+    fn regions_are_not_arrays() {
+        for dim in [0, 1] {
+            let text = check(
+                &format!(
+                    "func.func @main(%x: tensor<600x600xf32>) -> tensor<600x600xf32> {{
+                       %i = stablehlo.iota dim = 0 : tensor<600xi32>
+                       %by = stablehlo.constant dense<3> : tensor<600xi32>
+                       %low = stablehlo.constant dense<1> : tensor<600xi32>
+                       %high = stablehlo.constant dense<598> : tensor<600xi32>
+                       %j = stablehlo.add %i, %by : tensor<600xi32>
+                       %a = stablehlo.compare GE, %j, %low : (tensor<600xi32>, tensor<600xi32>) -> tensor<600xi1>
+                       %b = stablehlo.compare LT, %j, %high : (tensor<600xi32>, tensor<600xi32>) -> tensor<600xi1>
+                       %c = stablehlo.and %a, %b : tensor<600xi1>
+                       %in = stablehlo.broadcast_in_dim %c, dims = [{dim}] : (tensor<600xi1>) -> tensor<600x600xi1>
+                       %twice = stablehlo.add %x, %x : tensor<600x600xf32>
+                       %y = stablehlo.select %in, %twice, %x : tensor<600x600xi1>, tensor<600x600xf32>
+                       return %y : tensor<600x600xf32> }}"
+                ),
+                0.0,
+            );
+            assert_eq!(text.matches("fused").count(), 1, "{text}");
+        }
     }
 }
