@@ -11,7 +11,6 @@
 
 use std::time::Instant;
 
-use indicatif::{ProgressBar, ProgressStyle};
 use meshwork::Curves;
 use meshwork::prelude::*;
 use meshwork::train::{Optimizer, Trainer};
@@ -132,7 +131,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let params = jit(move |_: ()| init(size)).engine(engine.clone()).call(&())?;
     let mut state = trainer.init(&params)?;
     drop(params);
-    let bar = ProgressBar::new(steps).with_style(ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}")?);
     let (mut start, mut first, mut losses) = (Instant::now(), 0, vec![]);
     let mut curves = Curves::new("train_gpt");
     for step in 0..steps {
@@ -145,8 +143,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let tokens = (size.batch * size.length) as f64 / per_step;
             let mfu = peak.map_or(String::new(), |peak| format!(", MFU {:.1}%", 100.0 * flops(size) / per_step / peak));
             let last = losses[losses.len() - 1];
-            bar.set_message(format!("loss {last:.3}, {:.2} ms a step, {tokens:.0} tokens/s{mfu}", per_step * 1e3));
-            bar.set_position(step + 1);
+            let ms = 1e3 * per_step;
+            eprint!("\r{}/{steps}: loss {last:.3}, {ms:.2} ms a step, {tokens:.0} tokens/s{mfu} ", step + 1);
             if let Some(page) = &page {
                 curves.add(step, &[("loss", last.into()), ("steps/s", 1.0 / per_step), ("tokens/s", tokens)]);
                 curves.add_memory(step);
@@ -156,18 +154,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 let memory = engine.memory().into_iter().filter_map(|memory| memory.peak).max();
                 let memory =
                     memory.map_or(String::new(), |peak| format!(", {:.1} MiB at most", peak as f64 / 1048576.0));
-                println!(
-                    "{}: loss {last:.4}, {:.3} ms a step, {tokens:.0} tokens/s{mfu}{memory}",
-                    engine.name(),
-                    per_step * 1e3
-                );
+                let name = engine.name();
+                eprintln!();
+                println!("{name}: loss {last:.4}, {ms:.3} ms a step, {tokens:.0} tokens/s{mfu}{memory}");
                 println!("losses: {}", losses.iter().map(|l| format!("{l:.6}")).collect::<Vec<_>>().join(" "));
             }
             // The first step was compiled.
             (start, first) = (Instant::now(), step + 1);
         }
     }
-    bar.finish();
     assert!(steps < 20 || losses[losses.len() - 1] < losses[0], "the model learned nothing: {losses:?}");
     Ok(())
 }
