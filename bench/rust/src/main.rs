@@ -5,6 +5,7 @@
 //! ```
 #![deny(unsafe_code)]
 
+mod calls;
 mod compile;
 mod gemm;
 mod kernels;
@@ -26,6 +27,7 @@ const HELP: &str = "usage: meshwork-bench NAME
                        for the other library's figures)
   conv                 convolutions, one thread
   kernels [NAME]       fused kernels on one thread
+  calls                calls of a tiny compiled program, on 1 and 2 devices
   compile FILE ...     the stages of compiling FILE, as JSON: [--repeat N] [--mesh AXIS=SIZE,...]
   planned FILE         a program as annotated and as planned, in turn: [--machine FILE] [--search SECONDS] [--rounds N]
   predict MACHINE      predicted and measured times of 42 programs on 1 to 8 devices: [--time MS] [--only NAME] [--detail]
@@ -37,6 +39,7 @@ const HELP: &str = "usage: meshwork-bench NAME
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.first().map(String::as_str) {
+        Some("calls") => calls::run(),
         Some("text") => text::run(),
         Some("conv") => gemm::convolutions(),
         Some("gemm") => gemm::run(&args[1..]),

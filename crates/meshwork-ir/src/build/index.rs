@@ -78,4 +78,14 @@ impl Builder<'_> {
             _ => self.module.type_id(value),
         }
     }
+
+    /// Whether `value` is of the type of one element of `x`.
+    pub(super) fn is_element(&self, value: ValueId, x: ValueId) -> bool {
+        match (self.ty(value), self.ty(x)) {
+            (Type::Tensor(value), Type::Tensor(x)) => {
+                value.dims.is_empty() && value.encoding.is_none() && value.elem == x.elem
+            }
+            _ => false,
+        }
+    }
 }

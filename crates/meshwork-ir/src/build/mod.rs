@@ -171,12 +171,16 @@ impl<'m> Builder<'m> {
             Ok(types) => types,
             Err(wrong) => return Err(self.error(wrong)),
         };
-        let mut numbers = TypeIds::new();
-        match types {
-            ResultTypes::One(result) => numbers.push(self.number(result)),
-            ResultTypes::Several(results) => numbers.extend(results.into_iter().map(|result| self.number(result))),
-        }
-        let op = self.add_op(kind, operands, &numbers, attrs);
+        let op = match types {
+            ResultTypes::One(result) => {
+                let number = self.number(result);
+                self.add_op(kind, operands, &[number], attrs)
+            }
+            ResultTypes::Several(results) => {
+                let numbers: TypeIds = results.into_iter().map(|result| self.number(result)).collect();
+                self.add_op(kind, operands, &numbers, attrs)
+            }
+        };
         self.insert(op);
         Ok(op)
     }

@@ -63,8 +63,8 @@ impl Builder<'_> {
 
     /// `x` reduced over `dims` by the operation `kind` of two scalars, starting from `init`.
     pub fn reduce_by(&mut self, kind: OpKind, x: ValueId, init: ValueId, dims: &[i64]) -> Result<ValueId, BuildError> {
-        let scalar = self.scalar_of(x);
-        if self.scalar_of(init) != scalar {
+        let scalar = self.module.type_id(init);
+        if !self.is_element(init, x) {
             return Ok(self.reduce(&[x], &[init], dims, |b, args| Ok([b.apply(kind, args)?]))?[0]);
         }
         let dims = self.list("dimensions", dims);

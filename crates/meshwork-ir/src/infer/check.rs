@@ -325,7 +325,10 @@ impl<'a> OpTypes<'a> {
 
     /// A list of integers that has to be there.
     pub(super) fn ints(&self, attr: &'static str) -> Result<Cow<'a, [i64]>, Wrong> {
-        self.ints_opt(attr)?.ok_or_else(|| self.missing(attr, "a list of integers"))
+        match self.attrs.get(attr) {
+            Some(Attr::I64Array(list)) => Ok(Cow::Borrowed(list)),
+            _ => self.ints_opt(attr)?.ok_or_else(|| self.missing(attr, "a list of integers")),
+        }
     }
 
     /// A list of integers that may be absent.

@@ -53,9 +53,15 @@ pub(super) fn dot_general(t: &OpTypes) -> Inferred {
         let expected = "#stablehlo.dot<...>";
         return Err(t.missing("dot_dimension_numbers", expected));
     };
-    precision(t)?;
+    // Most products have no other attribute.
+    let has_more = t.attrs.len() > 1;
+    if has_more {
+        precision(t)?;
+    }
     dot_dims(t, dims, lhs, rhs)?;
-    dot_algorithm(t)?;
+    if has_more {
+        dot_algorithm(t)?;
+    }
     let mut shape = Dims::new();
     for (&l, &r) in dims.lhs_batch.iter().zip(&dims.rhs_batch) {
         shape.push(if lhs.dims[l as usize] == DYNAMIC { rhs.dims[r as usize] } else { lhs.dims[l as usize] });

@@ -35,7 +35,11 @@ impl Tensor {
     /// The tensor repeated to `shape` by NumPy's rules: shapes are aligned at the end, and axes of extent 1 repeat.
     #[track_caller]
     pub fn broadcast_to(&self, shape: impl Shape) -> Tensor {
-        let shape = &shape.extents()[..];
+        self.stretched(&shape.extents())
+    }
+
+    #[track_caller]
+    fn stretched(&self, shape: &[i64]) -> Tensor {
         if self.shape() == shape {
             return self.clone();
         }
@@ -58,7 +62,7 @@ pub(crate) fn together(
     op: &str,
     a: &Operand,
     b: &Operand,
-    build: impl FnOnce(&mut Composer<'_>, [ValueId; 2]) -> ValueId,
+    build: &dyn Fn(&mut Composer<'_>, [ValueId; 2]) -> ValueId,
 ) -> Tensor {
     match (a, b) {
         (Operand::Tensor(a), Operand::Tensor(b)) => {

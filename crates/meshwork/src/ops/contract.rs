@@ -22,7 +22,11 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn matmul(&self, other: impl AsRef<Tensor>) -> Tensor {
-        let other = other.as_ref();
+        self.times_matrix(other.as_ref())
+    }
+
+    #[track_caller]
+    fn times_matrix(&self, other: &Tensor) -> Tensor {
         let (a, b) = (self.shape(), other.shape());
         same_dtype("matmul", self, other);
         if a.is_empty() || b.is_empty() {

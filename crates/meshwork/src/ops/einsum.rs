@@ -18,7 +18,8 @@ use crate::trace::compose::{Composer, compose_list};
 /// the letters that appear once, in alphabetical order. Factors are multiplied from left to right.
 #[track_caller]
 pub fn einsum(formula: &str, factors: &[&Tensor]) -> Tensor {
-    let text = if formula.bytes().any(|c| c.is_ascii_whitespace()) {
+    // All white space is below the letters.
+    let text = if formula.bytes().any(|c| c <= b' ') {
         Cow::Owned(formula.bytes().filter(|c| !c.is_ascii_whitespace()).collect())
     } else {
         Cow::Borrowed(formula.as_bytes())
@@ -40,8 +41,8 @@ pub fn einsum(formula: &str, factors: &[&Tensor]) -> Tensor {
 /// A formula that fits its factors.
 struct Sum<'f> {
     /// The letters of each factor.
-    terms: SmallVec<[&'f [u8]; 4]>,
-    result: Labels,
+    terms: Terms<'f>,
+    result: Cow<'f, [u8]>,
     /// Whether a letter of one term alone goes.
     has_sums: bool,
 }
@@ -52,20 +53,20 @@ impl<'f> Sum<'f> {
             Some(at) => (&text[..at], Some(&text[at + 2..])),
             None => (text, None),
         };
-        let terms: SmallVec<[&[u8]; 4]> = left.split(|&c| c == b',').collect();
+        let terms: Terms = left.split(|&c| c == b',').collect();
         if terms.len() != factors.len() {
             return Err(format!("\"{formula}\" has {} terms for {} tensors", terms.len(), factors.len()));
         }
         let (known, shared) = check_terms(formula, &terms, factors)?;
         let result = match right {
-            Some(right) => Labels::from_slice(right),
+            Some(right) => Cow::Borrowed(right),
             None => {
                 let once = |c: &u8| left.iter().filter(|d| *d == c).count() == 1;
                 (b'A'..=b'z').filter(|c| c.is_ascii_alphabetic() && once(c)).collect()
             }
         };
         let mut kept = Letters::default();
-        for &c in &result {
+        for &c in &*result {
             if !(c.is_ascii_alphabetic() && known.has(c)) || kept.has(c) {
                 let right = String::from_utf8_lossy(right.unwrap_or_default());
                 let c = right.chars().find(|c| !c.is_ascii()).unwrap_or(char::from(c));
@@ -87,7 +88,7 @@ impl<'f> Sum<'f> {
             product = contract(s, (product, &mut labels), (value, term), needed);
         }
         product = sum_out(s, product, &mut labels, kept);
-        if labels == self.result {
+        if labels[..] == *self.result {
             return product;
         }
         let order = dims(self.result.iter().filter_map(|&c| position(&labels, c)));
@@ -97,6 +98,9 @@ impl<'f> Sum<'f> {
 
 /// The letters of some dimensions.
 type Labels = SmallVec<[u8; 8]>;
+
+/// The letters of each factor; most formulas have two.
+type Terms<'f> = SmallVec<[&'f [u8]; 2]>;
 
 fn position(labels: &[u8], letter: u8) -> Option<i64> {
     labels.iter().position(|&c| c == letter).map(|i| i as i64)
@@ -117,6 +121,10 @@ impl Letters {
 
     fn or(self, other: Letters) -> Letters {
         Letters(self.0 | other.0)
+    }
+
+    fn and(self, other: Letters) -> Letters {
+        Letters(self.0 & other.0)
     }
 
     fn has(self, letter: u8) -> bool {
@@ -150,7 +158,7 @@ fn check_terms(formula: &str, terms: &[&[u8]], factors: &[&Tensor]) -> Result<(L
             *extent = n;
             own = own.with(c);
         }
-        shared = shared.or(Letters(known.0 & own.0));
+        shared = shared.or(known.and(own));
         known = known.or(own);
     }
     Ok((known, shared))
@@ -170,8 +178,9 @@ fn sum_out(s: &mut Composer<'_>, x: ValueId, labels: &mut Labels, needed: Letter
 /// then the others of both.
 fn contract(s: &mut Composer<'_>, a: (ValueId, &mut Labels), b: (ValueId, &[u8]), needed: Letters) -> ValueId {
     let ((x, of_x), (y, mut of_y)) = (a, (b.0, Labels::from_slice(b.1)));
-    let x = sum_out(s, x, of_x, needed.or(Letters::of(&of_y)));
-    let y = sum_out(s, y, &mut of_y, needed.or(Letters::of(of_x)));
+    let (in_x, in_y) = (Letters::of(of_x), Letters::of(&of_y));
+    let x = sum_out(s, x, of_x, needed.or(in_y));
+    let y = sum_out(s, y, &mut of_y, needed.or(in_x));
     let (mut batch, mut over, mut labels) = (<[Dims; 2]>::default(), <[Dims; 2]>::default(), Labels::new());
     for (i, &c) in of_x.iter().enumerate() {
         let Some(j) = position(&of_y, c) else { continue };
@@ -182,7 +191,6 @@ fn contract(s: &mut Composer<'_>, a: (ValueId, &mut Labels), b: (ValueId, &[u8])
             labels.push(c);
         }
     }
-    let (in_x, in_y) = (Letters::of(of_x), Letters::of(&of_y));
     of_x.iter().filter(|&&c| !in_y.has(c)).for_each(|&c| labels.push(c));
     of_y.iter().filter(|&&c| !in_x.has(c)).for_each(|&c| labels.push(c));
     *of_x = labels;

@@ -153,7 +153,7 @@ binary! {
 /// A binary operation of two operands that broadcast.
 #[track_caller]
 pub(crate) fn binary_op(op: &str, kind: OpKind, a: Operand, b: Operand) -> Tensor {
-    together(op, &a, &b, |s, pair| s.apply(kind, pair))
+    together(op, &a, &b, &|s, pair| s.apply(kind, pair))
 }
 
 macro_rules! comparison {
@@ -163,13 +163,17 @@ macro_rules! comparison {
                 $(#[$doc])*
                 #[track_caller]
                 pub fn $name(&self, other: impl Into<Operand>) -> Tensor {
-                    together(stringify!($name), &self.into(), &other.into(), |s, [x, y]| {
-                        s.build(|b| b.compare(Direction::$direction, x, y))
-                    })
+                    compare(stringify!($name), Direction::$direction, self.into(), other.into())
                 }
             )*
         }
     };
+}
+
+/// A comparison of two operands that broadcast.
+#[track_caller]
+fn compare(op: &str, direction: Direction, a: Operand, b: Operand) -> Tensor {
+    together(op, &a, &b, &|s, [x, y]| s.build(|b| b.compare(direction, x, y)))
 }
 
 comparison! {
@@ -268,11 +272,16 @@ impl Tensor {
 /// ```
 #[track_caller]
 pub fn select(pred: impl Into<Operand>, yes: impl Into<Operand>, no: impl Into<Operand>) -> Tensor {
-    let pred = pred.into().tensor("select", ElementType::I1);
+    choose(pred.into(), yes.into(), no.into())
+}
+
+#[track_caller]
+fn choose(pred: Operand, yes: Operand, no: Operand) -> Tensor {
+    let pred = pred.tensor("select", ElementType::I1);
     if pred.dtype() != ElementType::I1 {
         fail("select", format!("the condition is {}; it must be i1: compare first", pred.describe()));
     }
-    let (yes, no) = (yes.into().traced(), no.into().traced());
+    let (yes, no) = (yes.traced(), no.traced());
     let (elem, shape) = match (&yes, &no) {
         (Operand::Tensor(a), Operand::Tensor(b)) => {
             same_dtype("select", a, b);

@@ -1,6 +1,6 @@
 //! Reshape, transpose, pad, roll, concatenate and similar operations.
 
-use meshwork_ir::Type;
+use meshwork_ir::{Dims, Type};
 
 use super::broadcast::same_dtype;
 use crate::element::{Fill, Number, Operand};
@@ -13,7 +13,11 @@ impl Tensor {
     /// The same elements in row-major order under another shape; one extent may be -1 and is then worked out.
     #[track_caller]
     pub fn reshape(&self, shape: impl Shape) -> Tensor {
-        let mut shape = shape.extents().to_vec();
+        self.with_extents(shape.extents())
+    }
+
+    #[track_caller]
+    fn with_extents(&self, mut shape: Dims) -> Tensor {
         let open: Vec<usize> = (0..shape.len()).filter(|&i| shape[i] == -1).collect();
         let known: i64 = shape.iter().filter(|&&d| d != -1).product();
         match open[..] {
@@ -31,11 +35,7 @@ impl Tensor {
                 format!("shape {from:?} has {n} elements, {shape:?} has {}", shape.iter().product::<i64>()),
             );
         }
-        if shape == self.shape() {
-            self.clone()
-        } else {
-            emit("reshape", &[self], |b, v| b.reshape(v[0], shape.iter().copied()))
-        }
+        if shape[..] == *self.shape() { self.clone() } else { emit("reshape", &[self], |b, v| b.reshape(v[0], shape)) }
     }
 
     /// All elements as one dimension.

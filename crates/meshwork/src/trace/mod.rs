@@ -180,13 +180,16 @@ pub(crate) fn placing(op: &str) -> Placing {
 pub(crate) fn with_top<R>(op: &str, work: impl FnOnce(&mut Trace) -> R) -> R {
     let at = Location::caller();
     STACK.with_borrow_mut(|stack| {
-        let Some(trace) = stack.last_mut() else {
-            // No `jit` would return an error.
-            panic!("{op}: there is no trace: tensors exist only inside a function that jit traces\n  at {}", At(at))
-        };
+        let Some(trace) = stack.last_mut() else { no_trace(op, at) };
         trace.at = trace.pin.unwrap_or(at);
         work(trace)
     })
+}
+
+/// No `jit` would return an error.
+#[cold]
+fn no_trace(op: &str, at: &'static Location<'static>) -> ! {
+    panic!("{op}: there is no trace: tensors exist only inside a function that jit traces\n  at {}", At(at))
 }
 
 /// The line that operations are attributed to, if it is not that of their callers.
@@ -336,8 +339,13 @@ impl Trace {
         let mut builder = Builder::at_end(&mut self.module, block).with_loc(loc);
         match build(&mut builder) {
             Ok(out) => out,
-            Err(e) => self.fail(op, e.error.to_string()),
+            Err(e) => self.wrong(op, &e),
         }
+    }
+
+    #[cold]
+    fn wrong(&self, op: &str, e: &BuildError) -> ! {
+        self.fail(op, e.error.to_string())
     }
 }
 

@@ -86,7 +86,7 @@ fn custom<A: Tree + 'static, B: Tree + 'static>(
     let number = add_rule(kind, move |xs, ys| {
         let linear = if kind == Custom::Jvp { xs } else { ys };
         let wanted = if kind == Custom::Jvp { ys } else { xs };
-        rule_module(op, [xs, ys, linear], wanted, |[xs, ys, list]| rule(replace(&x, xs), replace(&shape, ys), list))
+        rule_module(op, [xs, ys, linear], wanted, &|[xs, ys, list]| rule(replace(&x, xs), replace(&shape, ys), list))
     });
     let results = with_top(op, |trace| {
         let values: Vec<ValueId> = inputs.iter().map(|t| trace.resolve(op, t)).collect();
@@ -105,7 +105,7 @@ fn rule_module(
     op: &'static str,
     types: [&[Type]; 3],
     wanted: &[Type],
-    rule: impl FnOnce([&[Tensor]; 3]) -> Vec<Tensor>,
+    rule: &dyn Fn([&[Tensor]; 3]) -> Vec<Tensor>,
 ) -> Result<Module, String> {
     let tensors = |list: &[Type]| -> Vec<Arc<TensorType>> {
         list.iter().filter_map(|ty| if let Type::Tensor(t) = ty { Some(t.clone()) } else { None }).collect()

@@ -115,7 +115,7 @@ struct Printer<'m> {
     types: Vec<String>,
     names: Names,
     options: PrintOptions,
-    /// What is written before each line.
+    /// What goes before each line: the end of the one above it, and its indentation.
     indent: String,
     /// In the body of a `func.func`, where the prefix `func.` is left out.
     in_func: bool,
@@ -126,7 +126,7 @@ struct Printer<'m> {
 impl<'m> Printer<'m> {
     fn new(module: &'m Module, names: Names, options: PrintOptions) -> Printer<'m> {
         let (out, types) = (String::new(), vec![String::new(); module.context.type_count()]);
-        Printer { module, out, types, names, options, indent: String::new(), in_func: false, starts: None }
+        Printer { module, out, types, names, options, indent: "\n".into(), in_func: false, starts: None }
     }
 
     fn module(&mut self) {
@@ -140,20 +140,20 @@ impl<'m> Printer<'m> {
                 .map(|(n, a)| (*n, a))
                 .chain(module.attrs.iter().filter(|(n, _)| own.contains(&n.as_str())).map(|(n, a)| (n.as_str(), a)));
             self.attr_list(" <{", inherent, "}>");
-            self.out.push_str(" ({\n");
+            self.out.push_str(" ({");
             if module.block(module.body()).first().is_none() {
-                self.out.push_str("^bb0:\n");
+                self.out.push_str("\n^bb0:");
             }
             self.block_ops(module.body());
-            self.out.push_str("})");
+            self.out.push_str("\n})");
             let others = module.attrs.iter().filter(|(n, _)| !own.contains(&n.as_str()));
             self.attr_list(" {", others.map(|(n, a)| (n.as_str(), a)), "}");
             self.out.push_str(" : () -> ()");
         } else {
             self.module_header(module.name.as_deref(), module.attrs.iter().map(|(n, a)| (n.as_str(), a)));
-            self.out.push_str(" {\n");
+            self.out.push_str(" {");
             self.block_ops(module.body());
-            self.out.push('}');
+            self.out.push_str("\n}");
         }
         self.trailing_loc(&module.loc);
         self.out.push('\n');
@@ -182,14 +182,10 @@ impl<'m> Printer<'m> {
     }
 
     fn newline(&mut self) {
-        self.out.push('\n');
-        self.pad();
-    }
-
-    fn pad(&mut self) {
         self.out.push_str(&self.indent);
     }
 
+    #[inline]
     fn trailing_loc(&mut self, loc: &Loc) {
         if self.options.locations {
             self.out.push(' ');
@@ -201,12 +197,11 @@ impl<'m> Printer<'m> {
     fn block_ops(&mut self, block: BlockId) {
         self.indent.push_str("  ");
         for op in self.module.ops_in(block) {
-            self.pad();
+            self.newline();
             if let Some(starts) = &mut self.starts {
                 starts.push((op, self.out.len()));
             }
             self.op(self.module.op(op));
-            self.out.push('\n');
         }
         self.indent.truncate(self.indent.len() - 2);
     }
@@ -261,7 +256,7 @@ impl<'m> Printer<'m> {
         let (outer, scope) = (self.in_func, self.names.enter(self.module, region));
         let region = self.module.region(region);
         self.in_func = self.module.op(region.parent()).kind() == OpKind::Control(ControlOp::Func);
-        self.out.push_str("{\n");
+        self.out.push('{');
         for (i, &block) in region.blocks().iter().enumerate() {
             let data = self.module.block(block);
             let labelled = match label {
@@ -271,7 +266,7 @@ impl<'m> Printer<'m> {
                 BlockLabel::Hidden => false,
             };
             if labelled {
-                self.pad();
+                self.newline();
                 self.out.push_str("^bb");
                 push_int(&mut self.out, i as u64);
                 if !data.args().is_empty() {
@@ -279,11 +274,11 @@ impl<'m> Printer<'m> {
                     self.block_args(block);
                     self.out.push(')');
                 }
-                self.out.push_str(if i > 0 { ":  // no predecessors\n" } else { ":\n" });
+                self.out.push_str(if i > 0 { ":  // no predecessors" } else { ":" });
             }
             self.block_ops(block);
         }
-        self.pad();
+        self.newline();
         self.out.push('}');
         self.names.leave(scope);
         self.in_func = outer;

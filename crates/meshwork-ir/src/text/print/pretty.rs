@@ -139,9 +139,13 @@ impl<'m> Printer<'m> {
     /// The attributes that have a key.
     #[inline(always)]
     pub(super) fn keys(&mut self, op: &'m Op, keys: &[Key], style: KeyStyle) -> Option<()> {
-        keys.iter().try_for_each(|key| self.key(op, key, style))
+        for key in keys {
+            self.key(op, key, style)?;
+        }
+        Some(())
     }
 
+    #[inline(never)]
     fn key(&mut self, op: &'m Op, key: &Key, style: KeyStyle) -> Option<()> {
         match op.attr(key.attr) {
             Some(attr) if key.optional && is_default(op.kind(), key.attr, attr) => Some(()),
@@ -198,7 +202,8 @@ impl<'m> Printer<'m> {
     /// Other attributes than those of `keys` and `hidden`, without those that have their default value.
     #[inline(always)]
     fn dict_but(&mut self, op: &'m Op, keys: &[Key], hidden: &[&str]) {
-        if !op.attrs.is_empty() {
+        // Keys that are not optional have been written.
+        if !op.attrs.is_empty() && op.attrs.len() > keys.iter().filter(|key| !key.optional).count() {
             self.other_attrs(op, keys, hidden);
         }
     }
@@ -249,6 +254,7 @@ impl<'m> Printer<'m> {
     }
 
     /// Whether all these values have the type of `other`.
+    #[inline]
     pub(super) fn all_of_type(&self, values: &[ValueId], other: ValueId) -> bool {
         let ty = self.module.type_id(other);
         values.iter().all(|&v| self.module.type_id(v) == ty)
