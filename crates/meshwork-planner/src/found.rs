@@ -12,6 +12,7 @@ use meshwork_partition::plan::{human_bytes, human_seconds};
 use meshwork_partition::{CompileError, Lock, Machine, Plan};
 use regex_lite::Regex;
 
+use crate::bound::Bounds;
 use crate::evaluate::{Improvement, Limits, in_parallel};
 use crate::judge::{Verdict, plan_of};
 use crate::problem::Problem;
@@ -31,7 +32,7 @@ pub(crate) struct Program {
 /// What a search found.
 pub struct Found {
     pub(crate) candidates: Vec<Candidate>,
-    pub(crate) bound: f64,
+    pub(crate) bounds: Bounds,
     pub(crate) is_exhaustive: bool,
     pub(crate) evaluations: usize,
     pub(crate) estimates: usize,
@@ -65,7 +66,14 @@ impl Found {
     /// A lower bound in seconds for every plan on this number of devices: products and what loops over elements read and write,
     /// shared evenly, without collectives.
     pub fn bound(&self) -> f64 {
-        self.bound
+        self.bounds.computing
+    }
+
+    /// A lower bound in seconds for every plan on the mesh of the best candidate that splits dimensions by whole axes, with what
+    /// it has to wait for; no less than [`bound`](Self::bound). A plan may do with less where the partitioner splits a dimension by a
+    /// part of an axis.
+    pub fn whole_axes_bound(&self) -> f64 {
+        self.bounds.whole_axes
     }
 
     /// How many plans were compiled.

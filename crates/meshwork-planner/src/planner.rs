@@ -7,7 +7,7 @@ use meshwork_ir::Module;
 use meshwork_mesh::{Mesh, P};
 use meshwork_partition::{Contract, Lock, Machine};
 
-use crate::bound::lower_bound;
+use crate::bound::lower_bounds;
 use crate::constraint::{Constraint, Forbidden};
 use crate::cut::Cut;
 use crate::error::PlannerError;
@@ -185,9 +185,8 @@ impl<'a> Planner<'a> {
             return Err(self.infeasible(outcome));
         }
         let Outcome { candidates, is_exhaustive, evaluations, estimates, improvements, model_gap, .. } = outcome;
-        let devices = candidates[0].mesh().device_count();
         let mut found = Found {
-            bound: lower_bound(self.module, self.machine, devices),
+            bounds: lower_bounds(self.module, self.machine, candidates[0].mesh()),
             candidates,
             is_exhaustive,
             evaluations,

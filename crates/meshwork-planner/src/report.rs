@@ -36,8 +36,12 @@ impl Found {
             0.0 => String::new(),
             bound => format!("; no plan takes less than {} ({:.0}% of this)", human_seconds(bound), share(bound)),
         };
+        let waits = match self.whole_axes_bound() {
+            bound if bound <= self.bound() => String::new(),
+            bound => format!(", none of whole axes less than {} ({:.0}%)", human_seconds(bound), share(bound)),
+        };
         // Writing to a string does not fail.
-        let _ = writeln!(out, "{gap}{bound}");
+        let _ = writeln!(out, "{gap}{bound}{waits}");
         if let Some(gap) = self.model_gap() {
             let _ = writeln!(out, "gap in the model: {:.2}%", 100.0 * gap);
         }
@@ -87,6 +91,7 @@ impl Found {
             "gap": self.gap(),
             "model_gap": self.model_gap(),
             "bound_seconds": self.bound(),
+            "whole_axes_bound_seconds": self.whole_axes_bound(),
             "evaluations": self.evaluations(),
             "estimates": self.estimates(),
             "improvements": self.improvements().iter()

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{machine, mlp, programs, random_block, random_mesh, random_program};
+use common::{machine, mlp, programs, random_block, random_chain, random_mesh, random_program};
 use meshwork_ir::op::SdyOp;
 use meshwork_ir::{Attr, Module, Walk};
 use meshwork_mesh::{AxisRef, Mesh, P};
@@ -149,4 +149,33 @@ fn no_plan_of_all_is_below_the_bound() {
     }
     println!("the bound is {:.0}% of the best plan in the mean, {:.0}% at most", 100.0 * sum / count, 100.0 * closest);
     assert!(closest > 0.5);
+}
+
+/// On meshes so large that collectives count: no plan of all is below the bound with what it waits for.
+#[test]
+fn no_plan_of_all_is_below_the_bound_of_whole_axes() {
+    let machines =
+        [machine(), Machine::named("h100").expect("it is known"), Machine::named("tpu-v4").expect("it is known")];
+    let meshes = [Mesh::linear("x", 128), Mesh::grid(("x", 128), ("y", 128)), Mesh::grid(("x", 2), ("y", 256))];
+    let meshes = meshes.map(|mesh| mesh.expect("a mesh"));
+    let (mut closest, mut sum, mut waits, mut count) = (0.0_f64, 0.0, 0, 0.0);
+    for seed in 0..programs(6) {
+        let machine = &machines[seed as usize % machines.len()];
+        let mesh = &meshes[seed as usize / 3 % meshes.len()];
+        for module in [random_block(seed), random_program(seed), random_chain(seed)] {
+            let planner = Planner::new(&module, machine).mesh(mesh.clone()).evaluations(usize::MAX);
+            let all = planner.exhaustive_up_to(1 << 20).search().expect("all");
+            let share = all.whole_axes_bound() / all.best().verdict().seconds;
+            assert!(
+                share <= 1.0 + 1e-9,
+                "program {seed}: {} of {}",
+                all.whole_axes_bound(),
+                all.best().verdict().seconds
+            );
+            (closest, sum, count) = (closest.max(share), sum + share, count + 1.0);
+            waits += usize::from(all.whole_axes_bound() > all.bound() * 1.01);
+        }
+    }
+    println!("{:.0}% of the best plan in the mean, {:.0}% at most; {waits} wait", 100.0 * sum / count, 100.0 * closest);
+    assert!(closest > 0.5 && waits > 0);
 }

@@ -22,12 +22,12 @@ use meshwork_ir::{BlockId, Module, OpId, OpKind, ValueId};
 const MOST_OPS: usize = 1 << 15;
 
 /// What the loops of all devices do at least, together.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Loops {
     /// Bytes that they read and write.
     pub bytes: f64,
-    /// How many start on each device.
-    pub started: f64,
+    /// The operations that lead those that start on each device.
+    pub led: Vec<OpId>,
 }
 
 /// How many operations are looked at together as those that others lead to.
@@ -104,23 +104,24 @@ fn least_by(module: &Module, body: BlockId, together: usize) -> Loops {
     let mut out = Loops::default();
     for (&v, read) in values.iter().zip(&reads) {
         let (Some(bytes), apart) = (bytes(module, v), read.apart) else { continue };
-        let maker = module.def_op(v).map(|op| module.op(op).kind());
+        let maker = module.def_op(v);
         let is_asked_for = readers(v).any(|i| is_product(kind(i)) || kind(i).is_terminator());
-        match maker {
+        match maker.map(|op| module.op(op).kind()) {
             // What is computed on the way stays in a loop unless others ask for it.
             Some(kind) if is_arithmetic(kind) && (is_asked_for || apart > 1) => {
                 out.bytes += bytes * (1 + apart) as f64;
-                out.started += 1.0;
+                out.led.extend(maker);
             }
             Some(kind) if is_product(kind) => out.bytes += bytes * apart as f64,
             Some(kind) if kind == BodyOp::Reduce => {
                 out.bytes += bytes;
-                out.started += 1.0;
+                out.led.extend(maker);
             }
             None => out.bytes += bytes * apart as f64,
             Some(_) => {}
         }
     }
+    out.led.dedup();
     out
 }
 
@@ -196,7 +197,7 @@ mod tests {
         let module = meshwork_ir::text::parse(&text).unwrap_or_else(|d| panic!("{}", d.render("test", &text)));
         let body = module.entry().and_then(|func| module.body_of(func, 0)).expect("a body");
         let all = least(&module, body);
-        assert!(all.started >= 60.0 && all.bytes > 100.0 * 4096.0, "{all:?}");
+        assert!(all.led.len() >= 60 && all.bytes > 100.0 * 4096.0, "{all:?}");
         for together in [1, 7, 64, 100] {
             assert_eq!(least_by(&module, body, together), all, "{together} together");
         }

@@ -1,26 +1,38 @@
 //! A bound on any plan: time that no way to split a program can save.
 
 mod loops;
+mod places;
+mod waits;
 
 use meshwork_ir::op::{ContractOp, ControlOp, SdyOp};
 use meshwork_ir::transform::hoist::hoist;
 use meshwork_ir::transform::inline::inline_all;
 use meshwork_ir::transform::{cse, dead};
 use meshwork_ir::{Module, OpId, OpKind, Walk};
+use meshwork_mesh::Mesh;
 use meshwork_partition::Machine;
 use meshwork_partition::plan::{Class, op_flops, trip_count};
 
-/// Seconds that a run takes at least on `devices` devices: devices that share the products evenly compute them at the rate that
-/// products reach, or move their operands and results through memory, and start each of them; beside these run the loops over
-/// elements ([`loops`]), which take at least as long as what they read and write.
+/// What a run takes at least.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Bounds {
+    /// Seconds of any plan: devices that share the products evenly compute them at the rate that products reach, or move their operands
+    /// and results through memory, and start each of them; beside these run the loops over elements ([`loops`]), which take at least as
+    /// long as what they read and write. Collectives count nothing.
+    pub computing: f64,
+    /// Seconds of any plan in which axes of the mesh split dimensions as a whole, with what it waits for ([`waits`]); no less than
+    /// `computing`.
+    pub whole_axes: f64,
+}
+
+/// What a run takes at least on `mesh`.
 ///
-/// Arithmetic and traffic of a device are one after the other in the simulated run, so the sum is a bound. Collectives count
-/// nothing. What a loop does not change counts once, as it may be computed before it; so do loops whose number of rounds is not
-/// known. Of branches nothing counts. The bound is 0 on a machine whose devices share the threads of a host: what they take
-/// together is not known to be shared evenly.
-pub fn lower_bound(module: &Module, machine: &Machine, devices: i64) -> f64 {
+/// Arithmetic and traffic of a device are one after the other in the simulated run, so the sum is a bound. What a loop does not change
+/// counts once, as it may be computed before it; so do loops whose number of rounds is not known. Of branches nothing counts. The bounds
+/// are 0 on a machine whose devices share the threads of a host: what they take together is not known to be shared evenly.
+pub fn lower_bounds(module: &Module, machine: &Machine, mesh: &Mesh) -> Bounds {
     if machine.host.is_some() {
-        return 0.0;
+        return Bounds::default();
     }
     let mut module = module.clone();
     inline_all(&mut module);
@@ -29,15 +41,20 @@ pub fn lower_bound(module: &Module, machine: &Machine, devices: i64) -> f64 {
     hoist(&mut module, |_, _| true);
     cse::eliminate(&mut module);
     dead::remove_dead(&mut module);
-    let Some((func, body)) = module.entry().and_then(|func| Some((func, module.body_of(func, 0)?))) else { return 0.0 };
-    let devices = devices.max(1) as f64;
+    let Some((func, body)) = module.entry().and_then(|func| Some((func, module.body_of(func, 0)?))) else {
+        return Bounds::default();
+    };
+    let devices = mesh.device_count().max(1) as f64;
     let seconds = |op: OpId| Some(product_seconds(&module, op, machine, devices)? * rounds(&module, op));
     let products: f64 = module.ops_below(func, Walk::PreOrder).into_iter().filter_map(seconds).sum();
     let loops = loops::least(&module, body);
     let start = [Class::Elementwise, Class::Function, Class::Reduction, Class::Columns, Class::Movement, Class::Other];
     let start =
         start.map(|class| machine.device.curve(class).microseconds * 1e-6).into_iter().fold(f64::INFINITY, f64::min);
-    products + loops.started * start + loops.bytes / devices / fastest(machine)
+    let computing = products + loops.led.len() as f64 * start + loops.bytes / devices / fastest(machine);
+    let led = loops.led.iter().copied().collect();
+    let waits = waits::least(&module, body, machine, mesh, &waits::Computing { led: &led, start });
+    Bounds { computing, whole_axes: computing.max(waits) }
 }
 
 /// Bytes per second that no operation exceeds.
@@ -58,13 +75,16 @@ fn forget_constraints(module: &mut Module) {
     }
 }
 
+fn is_product(module: &Module, op: OpId) -> bool {
+    let kind = module.op(op).kind();
+    matches!(kind, OpKind::Contract(ContractOp::DotGeneral | ContractOp::Dot | ContractOp::Convolution))
+}
+
 /// Seconds of a product whose arithmetic `devices` devices share.
 fn product_seconds(module: &Module, op: OpId, machine: &Machine, devices: f64) -> Option<f64> {
     let data = module.op(op);
     let kind = data.kind();
-    let is_product =
-        matches!(kind, OpKind::Contract(ContractOp::DotGeneral | ContractOp::Dot | ContractOp::Convolution));
-    let elem = module.ty(*data.operands().first().filter(|_| is_product)?).elem()?;
+    let elem = module.ty(*data.operands().first().filter(|_| is_product(module, op))?).elem()?;
     let (class, flops) = (Class::of(kind), op_flops(module, op));
     let started = if flops > 0.0 { machine.device.curve(class).microseconds * 1e-6 } else { 0.0 };
     let arithmetic = machine.device.arithmetic_seconds(class, elem, flops / devices);
@@ -155,7 +175,8 @@ mod tests {
             for placed in ["[{}, {}]", r#"[{"x"}, {}]"#, r#"[{}, {"x"}]"#] {
                 let module = program(placed);
                 let (verdict, _) = plan_of(&module, &machine).expect("it compiles");
-                let bound = lower_bound(&module, &machine, 8);
+                let mesh = Mesh::linear("x", 8).expect("a mesh");
+                let bound = lower_bounds(&module, &machine, &mesh).computing;
                 assert!(bound <= verdict.seconds * (1.0 + 1e-9), "{placed}: {bound} of {}", verdict.seconds);
                 // Fifteen products: seven rounds of two, and one before.
                 let alone = 2.0 * 512f64.powi(3) / 8.0;

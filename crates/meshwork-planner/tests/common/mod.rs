@@ -107,6 +107,36 @@ pub fn random_block(seed: u64) -> Module {
     ))
 }
 
+/// Rows times weights that are large for them, with functions of elements or norms of rows between: devices that share a weight have to
+/// meet, and there is nothing to compute beside it.
+pub fn random_chain(seed: u64) -> Module {
+    let mut numbers = Numbers(seed.wrapping_mul(0xa076_1d64_78bd_642f) | 1);
+    let rows = [16, 64, 128, 256][numbers.below(4)];
+    let (mut columns, mut arguments, mut last) =
+        (4096, vec![format!("%a0: tensor<{rows}x4096xf32>")], "%a0".to_string());
+    let mut body = "%zero = stablehlo.constant dense<0.0> : tensor<f32>\n".to_string();
+    for step in 0..2 + numbers.below(2) {
+        let n = [2048, 4096, 8192][numbers.below(3)];
+        let (from, to) = (format!("tensor<{rows}x{columns}xf32>"), format!("tensor<{rows}x{n}xf32>"));
+        arguments.push(format!("%w{step}: tensor<{columns}x{n}xf32>"));
+        body += &format!(
+            "%p{step} = stablehlo.dot_general {last}, %w{step}, contracting_dims = [1] x [0] : ({from}, tensor<{columns}x{n}xf32>) -> {to}\n"
+        );
+        body += &match numbers.below(3) {
+            0 => format!("%v{step} = stablehlo.tanh %p{step} : {to}\n"),
+            1 => format!("%v{step} = stablehlo.add %p{step}, %p{step} : {to}\n"),
+            _ => format!(
+                "%s{step} = stablehlo.reduce(%p{step} init: %zero) applies stablehlo.add across dimensions = [1] : ({to}, tensor<f32>) -> tensor<{rows}xf32>
+                 %b{step} = stablehlo.broadcast_in_dim %s{step}, dims = [0] : (tensor<{rows}xf32>) -> {to}
+                 %v{step} = stablehlo.divide %p{step}, %b{step} : {to}\n"
+            ),
+        };
+        (columns, last) = (n, format!("%v{step}"));
+    }
+    let ty = format!("tensor<{rows}x{columns}xf32>");
+    parse(&format!("func.func @main({}) -> {ty} {{\n{body}return {last} : {ty}\n}}", arguments.join(", ")))
+}
+
 /// Four devices along one axis or two.
 pub fn random_mesh(seed: u64) -> Mesh {
     if seed.is_multiple_of(2) { Mesh::linear("x", 4) } else { Mesh::grid(("x", 2), ("y", 2)) }.expect("a mesh")
