@@ -168,10 +168,27 @@ impl Base {
                     let matched = constraint.matched(&self.names)?;
                     given.check_forbidden(what, &matched, constraint, &self.names)?;
                 }
+                Constraint::EvenOnly => self.check_even(&given, constraint, mesh)?,
                 _ => {}
             }
         }
         Ok(given)
+    }
+
+    /// It is an error if an argument is placed so that its parts are not equal.
+    fn check_even(&self, given: &Given, constraint: &Constraint, mesh: &Mesh) -> Result<(), PlannerError> {
+        let types = &self.module.func_type(self.func).inputs;
+        for (i, sharding) in given.fixed.iter().enumerate() {
+            for (dim, &extent) in sharding.iter().flat_map(|s| &s.dims).zip(types[i].dims()) {
+                let parts: i64 = dim.axes.iter().map(|axis| axis.size(mesh)).product();
+                if parts > 1 && extent % parts != 0 {
+                    let why =
+                        format!("{extent} elements make no {parts} equal parts: {}", given.placed(i, &self.names));
+                    return Err(PlannerError::Misfit { constraint: constraint.to_string(), why });
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Puts the arguments of a tie into one class, whatever their types and colours, with those that they were tied to before. What is
@@ -276,9 +293,13 @@ impl Given {
     }
 
     fn contradiction(&self, i: usize, constraint: &Constraint, names: &[String]) -> PlannerError {
+        PlannerError::Misfit { constraint: constraint.to_string(), why: self.placed(i, names) }
+    }
+
+    /// Says how argument `i` is placed, and that this and something else cannot both be.
+    fn placed(&self, i: usize, names: &[String]) -> String {
         let placed = self.fixed[i].as_ref().map_or(String::new(), dims_text);
-        let why = format!("{} is placed as {placed} by {}; leave out one of the two", names[i], self.by[i]);
-        PlannerError::Misfit { constraint: constraint.to_string(), why }
+        format!("{} is placed as {placed} by {}; leave out one of the two", names[i], self.by[i])
     }
 }
 

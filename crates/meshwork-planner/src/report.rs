@@ -14,6 +14,8 @@ use crate::judge::Verdict;
 const SHOWN: usize = 24;
 /// A plan that takes at most this many times as long as the last one is near it.
 const CLOSE: f64 = 1.03;
+/// A second bound that is at least this many times the first is told.
+const WORTH_SAYING: f64 = 1.01;
 /// Seconds of a search for which it is told when plans were found.
 const LONG: f64 = 1.0;
 
@@ -37,7 +39,7 @@ impl Found {
             bound => format!("; no plan takes less than {} ({:.0}% of this)", human_seconds(bound), share(bound)),
         };
         let waits = match self.whole_axes_bound() {
-            bound if bound <= self.bound() => String::new(),
+            bound if bound <= WORTH_SAYING * self.bound() => String::new(),
             bound => format!(", none of whole axes less than {} ({:.0}%)", human_seconds(bound), share(bound)),
         };
         // Writing to a string does not fail.

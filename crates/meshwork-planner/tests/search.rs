@@ -146,7 +146,13 @@ fn contradictions_are_named() {
     assert_eq!(said(rows().fix("w1", P![_, "x"])), format!(r#"fix w1 P![_, "x"]: {placed}"#));
     assert_eq!(said(rows().forbid("w1", "x")), format!("forbid w1 x: {placed}"));
     assert_eq!(said(planner().forbid("w1", 0).fix("w1$", P!["x"])), format!("forbid w1 0: {placed}"));
+    let uneven = Mesh::linear("x", 7).expect("a mesh");
+    assert_eq!(
+        said(rows().mesh(uneven).even_only()),
+        format!("even splits only: 16 elements make no 7 equal parts: {placed}")
+    );
     // The same twice, and what does not concern it.
+    rows().even_only().search().expect("a plan");
     rows().fix("w1", P!["x"]).forbid("w1", 1).search().expect("a plan");
 }
 

@@ -73,7 +73,7 @@ enum Clock {
 
 impl Clock {
     fn of(threads: usize) -> Clock {
-        if threads == 1 && on_processor().is_some() { Clock::Processor } else { Clock::Wall(Instant::now()) }
+        if threads == 1 && counts() { Clock::Processor } else { Clock::Wall(Instant::now()) }
     }
 
     /// Seconds since some point in the past.
@@ -83,6 +83,17 @@ impl Clock {
             Clock::Wall(start) => start.elapsed().as_secs_f64(),
         }
     }
+}
+
+/// Whether the time that this thread spends on a processor is counted as it goes on. For threads of real-time priority it may be
+/// brought up to date only now and then: short runs would seem to take no time.
+fn counts() -> bool {
+    (0..3).all(|_| {
+        let before = on_processor();
+        let sum: u64 = (0..10_000).map(std::hint::black_box).sum();
+        std::hint::black_box(sum);
+        before.zip(on_processor()).is_some_and(|(before, after)| after > before)
+    })
 }
 
 /// Seconds that this thread has spent on a processor, where the system reports it (Linux does).
