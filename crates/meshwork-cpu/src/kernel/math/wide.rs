@@ -85,13 +85,16 @@ pub fn half_exp(b: &mut Builder<'_>, x: Val) -> Val {
 
 /// `e^x - 1 = 2^j (2^i (e^r - 1) + (2^i - 2^-j))` where i + j = k.
 pub fn expm1(b: &mut Builder<'_>, x: Val) -> Val {
-    let (least, most, one, zero) = (b.num(D, -50.0), b.num(D, 710.0), b.num(D, 1.0), b.num(D, 0.0));
+    let (least, most, zero) = (b.num(D, -50.0), b.num(D, 710.0), b.num(D, 0.0));
     let bounded = b.bin(BinaryOp::Maximum, x, least);
     let bounded = b.bin(BinaryOp::Minimum, bounded, most);
     let (r, first, second) = reduce(b, bounded);
     let (square, q) = (b.mul(r, r), b.poly(r, &EXP));
     let near = b.fma(square, q, r);
-    let inverse = b.div(one, second);
+    // The inverse of a power of two has the opposite exponent.
+    let (unit, bits) = (b.bits(Ty::I64, 2 * (1023 << 52)), b.cast(Ty::I64, second));
+    let inverse = b.sub(unit, bits);
+    let inverse = b.cast(D, inverse);
     let rest = b.sub(first, inverse);
     let part = b.fma(first, near, rest);
     let result = b.mul(part, second);
@@ -123,8 +126,8 @@ pub fn tanh(b: &mut Builder<'_>, x: Val) -> Val {
     copysign(b, v, x)
 }
 
-/// `ln x + correction` for positive normal x; the exponent of x counts `more` above what its bits say.
-fn log_normal(b: &mut Builder<'_>, x: Val, more: Option<Val>, correction: Option<Val>) -> Val {
+/// `ln(x + lost)` for positive normal x and much smaller `lost`; the exponent of x counts `more` above what its bits say.
+fn log_normal(b: &mut Builder<'_>, x: Val, more: Option<Val>, lost: Option<Val>) -> Val {
     /// 2/(2n+3): ln((1+s)/(1-s)) = 2s + s·z·(2/3 + 2/5 z + ...) with z = s².
     const SERIES: [f64; 10] = {
         let mut out = [0.0; 10];
@@ -153,6 +156,13 @@ fn log_normal(b: &mut Builder<'_>, x: Val, more: Option<Val>, correction: Option
     let fraction = b.add(fraction, root);
     let m = b.cast(D, fraction);
     let f = b.sub(m, one);
+    let f = lost.map_or(f, |lost| {
+        // By the inverse of the power of two that was taken away; twice that, since half of the largest power's is no normal number.
+        let (power, twice) = (b.sub(bits, fraction), b.cast(i, two));
+        let inverse = b.sub(twice, power);
+        let (inverse, lost) = (b.cast(D, inverse), b.mul(lost, half));
+        b.fma(lost, inverse, f)
+    });
     let bottom = b.add(f, two);
     let s = b.div(f, bottom);
     let z = b.mul(s, s);
@@ -164,7 +174,6 @@ fn log_normal(b: &mut Builder<'_>, x: Val, more: Option<Val>, correction: Option
     let sum = b.add(halved, r);
     let (high, low) = (b.num(D, LN2.0), b.num(D, LN2.1));
     let tail = b.mul(exponent, low);
-    let tail = correction.map_or(tail, |c| b.add(tail, c));
     let tail = b.fma(s, sum, tail);
     let tail = b.sub(halved, tail);
     let near = b.sub(f, tail);
