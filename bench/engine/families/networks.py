@@ -395,6 +395,58 @@ def laplacian(x, a, b):
     return jax.vmap(lambda x: jnp.trace(jax.hessian(f)(x)))(x)
 
 
+@problem(F, "laplacian by forward derivatives", (1024, 3), (3, 64), (64, 1))
+def forward_laplacian(x, a, b):
+    f = lambda x: mlp((a, b), x)[0]
+
+    def second(x, v):
+        return jax.jvp(lambda x: jax.jvp(f, (x,), (v,))[1], (x,), (v,))[1]
+    return jax.vmap(lambda x: jax.vmap(lambda v: second(x, v))(jnp.eye(3)).sum())(x)
+
+
+@problem(F, "heat equation of a network, gradient", (1024, 2), (2, 32), (32, 1))
+def residual(x, a, b):
+    def loss(p):
+        def one(x):
+            f = lambda t, s: mlp(p, jnp.stack([t, s]))[0]
+            return (jax.grad(f, 0)(*x) - jax.grad(jax.grad(f, 1), 1)(*x)) ** 2
+        return jax.vmap(one)(x).mean()
+    return jax.grad(loss)((a, b))
+
+
+@problem(F, "flow of coupling layers", (4096, 16), (4, 8, 32), (4, 32, 16))
+def flow(x, a, b):
+    def layer(state, w):
+        x, total = state
+        u, v = x[:, :8], x[:, 8:]
+        h = mlp(w, u) * 0.1
+        s, t = jnp.tanh(h[:, :8]), h[:, 8:]
+        return (jnp.concatenate([v * jnp.exp(s) + t, u], 1), total + s.sum(1)), None
+    (z, total), _ = jax.lax.scan(layer, (x, jnp.zeros(4096)), (a, b))
+    return total - 0.5 * jnp.sum(z * z, 1)
+
+
+@problem(F, "label smoothing gradient", (2048, 1000), ints(1000, 2048), split=(0, 0))
+def smoothing(x, y):
+    def loss(x):
+        logp = jax.nn.log_softmax(x)
+        return -jnp.mean(0.9 * jnp.take_along_axis(logp, y[:, None], 1)[:, 0] + 0.1 * logp.mean(-1))
+    return jax.grad(loss)(x)
+
+
+@problem(F, "top-2 gating", (4096, 64), (64, 16))
+def gating(x, w):
+    p = jax.nn.softmax(x @ w)
+    v, i = jax.lax.top_k(p, 2)
+    mask = jax.nn.one_hot(i, 16)
+    return jnp.einsum("nk,nke->ne", v / v.sum(-1, keepdims=True), mask), (mask.sum(1).mean(0) * p.mean(0)).sum() * 16
+
+
+@problem(F, "kernel of one feature, gradient", (16, 28, 28, 16), (3, 3, 16, 1), (16, 28, 28, 1), split=(0, None, 0))
+def one_feature(x, w, y):
+    return jax.grad(lambda w: jnp.mean((conv(x, w) - y) ** 2))(w)
+
+
 optimizer = lambda name: problem(F, f"optimizer: {name}", *[(512, 512)] * 3, split=(0, 0, 0))
 optimizer("lion")(lambda p, g, m: (p - 1e-3 * jnp.sign(0.9 * m + 0.1 * g), 0.99 * m + 0.01 * g))
 

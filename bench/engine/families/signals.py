@@ -315,3 +315,15 @@ def radon(x):
         at = jnp.stack([(c * i - s * j + 1) * 63.5, (s * i + c * j + 1) * 63.5])
         return jax.scipy.ndimage.map_coordinates(x, at, 1).sum(0)
     return jax.lax.map(one, jnp.linspace(0, jnp.pi, 60))
+
+
+@problem(F, "bilinear samples", uniform(256, 256), uniform(1 << 17, 2), split=(None, 0))
+def bilinear(x, at):
+    at = at * 254.9
+    i = jnp.floor(at).astype(jnp.int32)
+    (s, t), (a, b) = (at - i).T, i.T
+    return ((1 - s) * (1 - t) * x[a, b] + (1 - s) * t * x[a, b + 1] + s * (1 - t) * x[a + 1, b] + s * t * x[a + 1, b + 1])
+
+
+problem(F, "trilinear samples", uniform(64, 64, 64), uniform(1 << 16, 3), split=(None, 0))(
+    lambda x, at: jax.scipy.ndimage.map_coordinates(x, list((at * 63).T), 1))

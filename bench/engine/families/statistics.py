@@ -344,3 +344,29 @@ problem(F, "von mises", uniform(2048), uniform(512))(
     lambda x, m: jax.nn.logsumexp(4 * jnp.cos(6 * x[:, None] - 6 * m), 1))
 problem(F, "cauchy likelihood, all pairs", uniform(1024))(
     lambda x: jnp.sum(jnp.log1p((x[None] - x[:, None]) ** 2), 1))
+
+# Likelihoods and functions over pairs.
+
+problem(F, "density, wide kernel", (4096,), split=(None,))(
+    lambda x: jax.nn.logsumexp(-0.5 * ((jnp.linspace(-4, 4, 1024)[:, None] - x) / 0.7) ** 2, 1))
+problem(F, "ranking loss gradient", (1024,), (1024,), split=(None,))(
+    jax.grad(lambda s, y: jnp.mean(jax.nn.softplus((s[None] - s[:, None]) * jnp.sign(y[:, None] - y)))))
+problem(F, "logistic kernel f64", uniform(512, dtype="f8"), uniform(512, dtype="f8"), split=(0,))(
+    lambda x, y: jnp.sum(jax.nn.sigmoid(x[:, None] - y) * jnp.log1p(jnp.abs(x[:, None] - y)), 1))
+problem(F, "matern gram f64", uniform(512, 4, dtype="f8"))(
+    lambda x: (lambda d: (1 + 2.23 * d + 1.67 * d * d) * jnp.exp(-2.23 * d))(
+        jnp.sqrt(jnp.sum((x[:, None] - x[None]) ** 2, -1) + 1e-12)))
+problem(F, "zero-inflated counts", ints(4, 1 << 18), (1 << 18,), split=(0, 0))(
+    lambda y, z: jnp.where(y == 0, jnp.logaddexp(jax.nn.log_sigmoid(z), jax.nn.log_sigmoid(-z) - jnp.exp(z)),
+                           jax.nn.log_sigmoid(-z) + y * z - jnp.exp(z)))
+
+
+@problem(F, "negative binomial gradient", ints(50, 1 << 17), (1 << 17,), split=(0, 0))
+def negative_binomial(y, m):
+    from jax.scipy.special import gammaln, xlog1py, xlogy
+    y = y.astype(jnp.float32)
+
+    def loss(m, r):
+        p = r / (r + jnp.exp(m))
+        return -jnp.sum(gammaln(y + r) - gammaln(r) - gammaln(y + 1.0) + xlogy(r, p) + xlog1py(y, -p))
+    return jax.grad(loss, (0, 1))(m, 2.0)

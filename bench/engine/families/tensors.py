@@ -184,3 +184,16 @@ problem(F, "division of words", ints(1 << 30, 1 << 20), ints(1000, 1 << 20, low=
 problem(F, "floor and mod", (1 << 20,), (1 << 20,), split=(0, 0))(lambda a, b: jnp.floor_divide(a, b) + jnp.mod(a, b))
 problem(F, "complex powers", uniform(256, 256), uniform(256, 256))(lambda a, b: jnp.abs((a + 1j * b) ** (0.5 + 0.1j)))
 problem(F, "complex f64 exponentials", uniform(256, 256, dtype="f8"))(lambda x: jnp.exp(1j * x * jnp.arange(256)).sum(1))
+
+
+@problem(F, "residual and norm bf16", (2048, 1024), (2048, 1024), (1024,), split=(0, 0))
+def residual_norm(x, y, s):
+    z = x.astype(half) + y.astype(half)
+    r = jax.lax.rsqrt(jnp.mean(z.astype(jnp.float32) ** 2, -1, keepdims=True) + 1e-6)
+    return z, z * r.astype(half) * s.astype(half)
+
+
+problem(F, "softmax bf16, masked", (2048, 1024))(
+    lambda x: jax.nn.softmax(jnp.where(jnp.arange(1024) < 700, x.astype(half), -jnp.inf)))
+problem(F, "mean and variance of bf16 columns", (4096, 512))(
+    lambda x: (lambda y: (y.mean(0), y.var(0)))(x.astype(half)))

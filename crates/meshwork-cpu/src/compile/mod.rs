@@ -25,6 +25,7 @@
 mod block;
 mod carries;
 mod collective;
+mod components;
 mod constants;
 mod dilated;
 mod display;

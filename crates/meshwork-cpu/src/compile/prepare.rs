@@ -8,8 +8,8 @@ use meshwork_ir::transform::{calls, canonicalize, cse, dead, inline, symbol_dce,
 use meshwork_ir::{Attr, BlockId, DeviceGrid, Module, OpId, OpKind, ValueId, ValueMap, Walk};
 
 use super::{
-    LoadError, carries, constants, dilated, expand, interleave, iotas, narrow, pairs, pooling, repeated, scanned,
-    simplify, small, stencil, unroll, windows,
+    LoadError, carries, components, constants, dilated, expand, interleave, iotas, narrow, pairs, pooling, repeated,
+    scanned, simplify, small, stencil, unroll, windows,
 };
 use crate::fuse::Devices;
 
@@ -30,7 +30,7 @@ pub(crate) fn prepare(module: &Module, func: OpId, grid: DeviceGrid) -> Result<(
     unroll::write_out(&mut module, func);
     canonicalize::apply(&mut module, &[(OpKind::Contract(ContractOp::DotGeneral), small::of_complex)]);
     pairs::split(&mut module, func);
-    let own: [(OpKind, canonicalize::Pattern); 17] = [
+    let own: [(OpKind, canonicalize::Pattern); 19] = [
         (OpKind::Binary(BinaryOp::Add), interleave::sum_of_spread),
         (OpKind::Binary(BinaryOp::Or), interleave::sum_of_spread),
         (OpKind::Contract(ContractOp::Convolution), dilated::convolution),
@@ -47,6 +47,8 @@ pub(crate) fn prepare(module: &Module, func: OpId, grid: DeviceGrid) -> Result<(
         (OpKind::Movement(MovementOp::Transpose), simplify::transposed_product),
         (OpKind::Contract(ContractOp::Convolution), stencil::convolution),
         (OpKind::Body(BodyOp::Scatter), windows::scatter),
+        (OpKind::Body(BodyOp::Scatter), components::of_scatter),
+        (OpKind::Movement(MovementOp::Gather), components::of_gather),
         (OpKind::Mixed(MixedOp::Select), windows::chosen_update),
     ];
     let all = canonicalize::PATTERNS.iter().chain(expand::PATTERNS).copied().chain(own).chain(constants::patterns());

@@ -2,6 +2,7 @@
 
 mod fuzz;
 mod harness;
+mod inverse;
 mod math;
 mod ops;
 mod shapes;

@@ -66,7 +66,7 @@ pub(super) struct State<'a, 'b> {
     /// What each register holds.
     held: [V; 16],
     /// Register of each value, or 255.
-    place: Vec<u8>,
+    pub(super) place: Vec<u8>,
     /// Where each value is read next, after the present instruction.
     next: Vec<u32>,
 }
@@ -74,7 +74,8 @@ pub(super) struct State<'a, 'b> {
 /// No further use.
 const NEVER: u32 = u32::MAX;
 
-const NOWHERE: u8 = 255;
+/// The place of a value that is in no register.
+pub(super) const NOWHERE: u8 = 255;
 
 /// Most values in registers at once that have no other home, of code that starts and ends with none.
 pub fn pressure(insts: &[Inst], values: &[Value]) -> usize {
@@ -205,7 +206,7 @@ impl State<'_, '_> {
         &self.out.values[v as usize]
     }
 
-    fn dies(&self, v: V) -> bool {
+    pub(super) fn dies(&self, v: V) -> bool {
         self.value(v).pin.is_none() && self.next[v as usize] == NEVER
     }
 
@@ -261,7 +262,7 @@ impl State<'_, '_> {
     }
 
     /// `v` as the operand that may be in memory, of which the instruction reads `read` bytes.
-    fn operand(&mut self, v: V, read: u8, locked: &[V]) -> Rm {
+    pub(super) fn operand(&mut self, v: V, read: u8, locked: &[V]) -> Rm {
         let place = self.place[v as usize];
         if place != NOWHERE {
             return Rm::Reg(place);
@@ -307,6 +308,7 @@ impl State<'_, '_> {
         match *inst {
             Inst::Vex(x) => match x.form {
                 Form::Fma | Form::FmaNegated => self.fma(inst, x),
+                Form::Ternary(table) => self.ternary(inst, x, table),
                 _ => self.vex(inst, x),
             },
             Inst::Touch(v) => {
@@ -751,7 +753,9 @@ impl State<'_, '_> {
             Form::Shift(extension) => asm.vex(x.enc, x.wide, extension, dst, b, x.imm),
             Form::Mr => asm.vex(x.enc, x.wide, a, 0, Rm::Reg(dst), x.imm),
             Form::Blend => asm.vex(x.enc, x.wide, dst, a, b, Some(c << 4)),
-            Form::Rvm | Form::Commutes | Form::Fma | Form::FmaNegated => asm.vex(x.enc, x.wide, dst, a, b, x.imm),
+            Form::Rvm | Form::Commutes | Form::Fma | Form::FmaNegated | Form::Ternary(_) => {
+                asm.vex(x.enc, x.wide, dst, a, b, x.imm);
+            }
         }
     }
 

@@ -1,4 +1,4 @@
-//! Bytes of x86-64 instructions: the few integer ones that loops need, any VEX-encoded vector one, and masked stores.
+//! Bytes of x86-64 instructions: the few integer ones that loops need, any VEX-encoded vector one, masked stores, and functions of three bits.
 
 use std::sync::LazyLock;
 
@@ -90,6 +90,11 @@ static HAS_MASKS: LazyLock<bool> = LazyLock::new(|| {
     #[cfg(not(target_arch = "x86_64"))]
     false
 });
+
+/// Whether there are the instructions of AVX-512 on vectors of 16 and 32 bytes, with mask registers.
+pub fn has_masks() -> bool {
+    *HAS_MASKS
+}
 
 /// A place to jump to.
 #[derive(Clone, Copy, Debug)]
@@ -192,18 +197,26 @@ impl Asm {
         if !*HAS_MASKS {
             return self.vex(Enc { w, ..enc(1, 2, 0x8E) }, wide, src, mask, rm, None);
         }
-        self.evex(Enc { w, ..enc(2, 2, 0x39) }, wide, 1, 0, Rm::Reg(mask));
-        self.evex(Enc { w, ..enc(2, 1, 0x7F) }, wide, src, 1, rm);
+        self.evex(Enc { w, ..enc(2, 2, 0x39) }, wide, [1, 0], 0, Rm::Reg(mask), None);
+        self.evex(Enc { w, ..enc(2, 1, 0x7F) }, wide, [src, 0], 1, rm, None);
     }
 
-    /// An instruction of AVX-512 on one of the first 16 registers, under the mask register with the number `mask`, 0 for none.
-    fn evex(&mut self, e: Enc, wide: bool, reg: u8, mask: u8, rm: Rm) {
+    /// Any function of three bits, on those of `dst`, which becomes the result, `second` and `rm`: the bit of `table` that they number.
+    /// Only where [`has_masks`] says so.
+    pub fn ternary(&mut self, wide: bool, dst: u8, second: u8, rm: Rm, table: u8) {
+        self.evex(enc(1, 3, 0x25), wide, [dst, second], 0, rm, Some(table));
+    }
+
+    /// An instruction of AVX-512 on the first 16 registers (the second of `regs` is 0 if unused), under the mask register with the
+    /// number `mask`, 0 for none.
+    fn evex(&mut self, e: Enc, wide: bool, [reg, vector]: [u8; 2], mask: u8, rm: Rm, imm: Option<u8>) {
         let (x, b) = Asm::extend(rm);
         let first = (!reg >> 3 & 1) << 7 | (1 ^ x) << 6 | (1 ^ b) << 5 | 1 << 4 | e.map;
-        let second = u8::from(e.w) << 7 | 0b1111 << 3 | 1 << 2 | e.pp;
+        let second = u8::from(e.w) << 7 | (!vector & 15) << 3 | 1 << 2 | e.pp;
         let third = u8::from(wide) << 5 | 1 << 3 | mask;
         self.code.extend([0x62, first, second, third, e.op]);
-        self.modrm(reg, rm, Displacement::Long, 0);
+        self.modrm(reg, rm, Displacement::Long, usize::from(imm.is_some()));
+        self.code.extend(imm);
     }
 
     /// An integer instruction with opcode bytes `op`; `wide` means 64 bits, `bytes` that `reg` is a byte register.

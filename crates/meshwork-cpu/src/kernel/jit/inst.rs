@@ -43,8 +43,10 @@ pub enum Form {
     Rvm,
     /// `dst = f(a, b) = f(b, a)`.
     Commutes,
-    /// `dst = c ? b : a`.
+    /// `dst = c ? b : a`, where the topmost bits of lanes decide.
     Blend,
+    /// Bit by bit, the bit of this table that those of `a`, `b` and `c` number.
+    Ternary(u8),
     /// `dst = a * b + c`.
     Fma,
     /// `dst = c - a * b`.

@@ -409,8 +409,8 @@ impl<'a> Lower<'a> {
             Op::Select(p, a, b) => {
                 let size = self.ty(a).size();
                 match self.signs.bits[usize::from(p)] {
-                    Some(sign) if sign.is_clear => code.blend(size, val(p), val(b), val(a)),
-                    Some(_) => code.blend(size, val(p), val(a), val(b)),
+                    Some(sign) if sign.is_clear => code.blend_by_sign(size, val(p), val(b), val(a)),
+                    Some(_) => code.blend_by_sign(size, val(p), val(a), val(b)),
                     None => {
                         let mask = code.mask(val(p), size);
                         code.blend(size, mask, val(a), val(b))

@@ -17,6 +17,7 @@ mod lower;
 pub(crate) mod memory;
 mod routine;
 mod sign;
+mod ternary;
 mod triple;
 
 use super::Stores;

@@ -1,7 +1,7 @@
 //! Logarithms of either float type, from that of positive normal numbers.
 
 use crate::kernel::build::Builder;
-use crate::kernel::ir::{Cmp, Ty, Val};
+use crate::kernel::ir::{BinaryOp, Cmp, Ty, Val};
 
 /// What differs between the types.
 pub struct Logarithm {
@@ -11,8 +11,8 @@ pub struct Logarithm {
     pub least: f64,
     /// Subnormal numbers are normal after multiplication with 2 to this power.
     pub places: i32,
-    /// `ln x + correction` for positive normal x; the exponent of x counts `more` above what its bits say.
-    pub normal: fn(&mut Builder<'_>, x: Val, more: Option<Val>, correction: Option<Val>) -> Val,
+    /// `ln(x + lost)` for positive normal x and much smaller `lost`; the exponent of x counts `more` above what its bits say.
+    pub normal: fn(&mut Builder<'_>, x: Val, more: Option<Val>, lost: Option<Val>) -> Val,
 }
 
 impl Logarithm {
@@ -32,21 +32,14 @@ impl Logarithm {
         (b.select(subnormal, larger, x), b.select(subnormal, less, zero))
     }
 
-    /// `ln(1 + x)`: what rounding `1 + x` lost is put back as its first-order effect.
+    /// `ln(1 + x)`: what rounding `1 + x` lost is added to what is left of it without its power of two.
     pub fn log1p(&self, b: &mut Builder<'_>, x: Val) -> Val {
-        let (one, zero, infinity) = (b.num(self.ty, 1.0), b.num(self.ty, 0.0), b.num(self.ty, f64::INFINITY));
-        let sum = b.add(one, x);
-        let kept = b.sub(sum, one);
-        let lost = b.sub(x, kept);
-        // Above 1 it is part of the one that was lost.
-        let back = b.sub(sum, x);
-        let other = b.sub(one, back);
-        let large = b.cmp(Cmp::Gt, x, one);
-        let lost = b.select(large, other, lost);
-        let correction = b.div(lost, sum);
-        let usable = b.cmp(Cmp::Lt, x, infinity);
-        let correction = b.select(usable, correction, zero);
-        let value = (self.normal)(b, sum, None, Some(correction));
+        let (one, zero) = (b.num(self.ty, 1.0), b.num(self.ty, 0.0));
+        let sum = b.add(x, one);
+        let (larger, smaller) = (b.bin(BinaryOp::Maximum, x, one), b.bin(BinaryOp::Minimum, x, one));
+        let kept = b.sub(sum, larger);
+        let lost = b.sub(smaller, kept);
+        let value = (self.normal)(b, sum, None, Some(lost));
         let value = self.special(b, sum, value);
         let is_zero = b.cmp(Cmp::Eq, x, zero);
         b.select(is_zero, x, value)

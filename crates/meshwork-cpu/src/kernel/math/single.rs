@@ -76,15 +76,22 @@ pub fn half_exp(b: &mut Builder<'_>, x: Val) -> Val {
     b.mul(e, power)
 }
 
+/// `1 / power` for a power of two that is a normal number, as its inverse is.
+fn inverse_power(b: &mut Builder<'_>, power: Val) -> Val {
+    let (unit, bits) = (b.bits(Ty::I32, 2 * (127 << 23)), b.cast(Ty::I32, power));
+    let bits = b.sub(unit, bits);
+    b.cast(F, bits)
+}
+
 /// `e^x - 1 = 2^k (2^k (e^r - 1) + (2^k - 2^-k))`.
 pub fn expm1(b: &mut Builder<'_>, x: Val) -> Val {
-    let (least, most, one, zero) = (b.num(F, -20.0), b.num(F, 89.0), b.num(F, 1.0), b.num(F, 0.0));
+    let (least, most, zero) = (b.num(F, -20.0), b.num(F, 89.0), b.num(F, 0.0));
     let bounded = b.bin(BinaryOp::Maximum, x, least);
     let bounded = b.bin(BinaryOp::Minimum, bounded, most);
     let (r, power) = reduce(b, bounded);
     let (square, q) = (b.mul(r, r), b.poly(r, &EXP));
     let near = b.fma(square, q, r);
-    let inverse = b.div(one, power);
+    let inverse = inverse_power(b, power);
     let rest = b.sub(power, inverse);
     let half = b.fma(power, near, rest);
     let result = b.mul(half, power);
@@ -125,15 +132,15 @@ const ROOT_HALF: u64 = 0x3F35_04F3;
 pub const LN2_HIGH: f64 = 0.693_145_751_953_125;
 const LN2_LOW: f64 = 1.428_606_765_330_187e-6;
 
-/// `ln x + correction` for positive normal x; the exponent of x counts `more` above what its bits say.
-fn log_normal(b: &mut Builder<'_>, x: Val, more: Option<Val>, correction: Option<Val>) -> Val {
-    let (exponent, rest) = log_parts(b, x, more, correction);
+/// `ln(x + lost)` for positive normal x and much smaller `lost`; the exponent of x counts `more` above what its bits say.
+fn log_normal(b: &mut Builder<'_>, x: Val, more: Option<Val>, lost: Option<Val>) -> Val {
+    let (exponent, rest) = log_parts(b, x, more, lost);
     let high = b.num(F, LN2_HIGH);
     b.fma(exponent, high, rest)
 }
 
 /// The same as an exponent, by which [`LN2_HIGH`] is to be multiplied, and the rest.
-pub fn log_parts(b: &mut Builder<'_>, x: Val, more: Option<Val>, correction: Option<Val>) -> (Val, Val) {
+pub fn log_parts(b: &mut Builder<'_>, x: Val, more: Option<Val>, lost: Option<Val>) -> (Val, Val) {
     let (root, mantissa) = (b.bits(Ty::I32, ROOT_HALF), b.bits(Ty::I32, 0x7F_FFFF));
     let (places, one) = (b.bits(Ty::I32, 23), b.num(F, 1.0));
     let bits = b.cast(Ty::I32, x);
@@ -145,12 +152,19 @@ pub fn log_parts(b: &mut Builder<'_>, x: Val, more: Option<Val>, correction: Opt
     let fraction = b.add(fraction, root);
     let m = b.cast(F, fraction);
     let f = b.sub(m, one);
+    let f = lost.map_or(f, |lost| {
+        // By the inverse of the power of two that was taken away; twice that, since half of the largest power's is no normal number.
+        let (half, two) = (b.num(F, 0.5), b.num(F, 2.0));
+        let (power, two) = (b.sub(bits, fraction), b.cast(Ty::I32, two));
+        let inverse = b.sub(two, power);
+        let (inverse, lost) = (b.cast(F, inverse), b.mul(lost, half));
+        b.fma(lost, inverse, f)
+    });
     let square = b.mul(f, f);
     let p = b.poly(f, &LOG);
     let cube = b.mul(square, f);
     let (low, half) = (b.num(F, LN2_LOW), b.num(F, -0.5));
     let tail = b.mul(exponent, low);
-    let tail = correction.map_or(tail, |c| b.add(tail, c));
     let tail = b.fma(cube, p, tail);
     let tail = b.fma(square, half, tail);
     (exponent, b.add(f, tail))

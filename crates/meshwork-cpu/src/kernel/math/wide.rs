@@ -85,13 +85,16 @@ pub fn half_exp(b: &mut Builder<'_>, x: Val) -> Val {
 
 /// `e^x - 1 = 2^j (2^i (e^r - 1) + (2^i - 2^-j))` where i + j = k.
 pub fn expm1(b: &mut Builder<'_>, x: Val) -> Val {
-    let (least, most, one, zero) = (b.num(D, -50.0), b.num(D, 710.0), b.num(D, 1.0), b.num(D, 0.0));
+    let (least, most, zero) = (b.num(D, -50.0), b.num(D, 710.0), b.num(D, 0.0));
     let bounded = b.bin(BinaryOp::Maximum, x, least);
     let bounded = b.bin(BinaryOp::Minimum, bounded, most);
     let (r, first, second) = reduce(b, bounded);
     let (square, q) = (b.mul(r, r), b.poly(r, &EXP));
     let near = b.fma(square, q, r);
-    let inverse = b.div(one, second);
+    // The inverse of a power of two has the opposite exponent.
+    let (unit, bits) = (b.bits(Ty::I64, 2 * (1023 << 52)), b.cast(Ty::I64, second));
+    let inverse = b.sub(unit, bits);
+    let inverse = b.cast(D, inverse);
     let rest = b.sub(first, inverse);
     let part = b.fma(first, near, rest);
     let result = b.mul(part, second);
@@ -123,8 +126,8 @@ pub fn tanh(b: &mut Builder<'_>, x: Val) -> Val {
     copysign(b, v, x)
 }
 
-/// `ln x + correction` for positive normal x; the exponent of x counts `more` above what its bits say.
-fn log_normal(b: &mut Builder<'_>, x: Val, more: Option<Val>, correction: Option<Val>) -> Val {
+/// `ln(x + lost)` for positive normal x and much smaller `lost`; the exponent of x counts `more` above what its bits say.
+fn log_normal(b: &mut Builder<'_>, x: Val, more: Option<Val>, lost: Option<Val>) -> Val {
     /// 2/(2n+3): ln((1+s)/(1-s)) = 2s + s·z·(2/3 + 2/5 z + ...) with z = s².
     const SERIES: [f64; 10] = {
         let mut out = [0.0; 10];
@@ -153,6 +156,13 @@ fn log_normal(b: &mut Builder<'_>, x: Val, more: Option<Val>, correction: Option
     let fraction = b.add(fraction, root);
     let m = b.cast(D, fraction);
     let f = b.sub(m, one);
+    let f = lost.map_or(f, |lost| {
+        // By the inverse of the power of two that was taken away; twice that, since half of the largest power's is no normal number.
+        let (power, twice) = (b.sub(bits, fraction), b.cast(i, two));
+        let inverse = b.sub(twice, power);
+        let (inverse, lost) = (b.cast(D, inverse), b.mul(lost, half));
+        b.fma(lost, inverse, f)
+    });
     let bottom = b.add(f, two);
     let s = b.div(f, bottom);
     let z = b.mul(s, s);
@@ -164,7 +174,6 @@ fn log_normal(b: &mut Builder<'_>, x: Val, more: Option<Val>, correction: Option
     let sum = b.add(halved, r);
     let (high, low) = (b.num(D, LN2.0), b.num(D, LN2.1));
     let tail = b.mul(exponent, low);
-    let tail = correction.map_or(tail, |c| b.add(tail, c));
     let tail = b.fma(s, sum, tail);
     let tail = b.sub(halved, tail);
     let near = b.sub(f, tail);
@@ -177,44 +186,52 @@ pub const LOGARITHM: Logarithm = Logarithm { ty: D, least: f64::MIN_POSITIVE, pl
 /// Up to where [`ERF_INV`] is right.
 pub const ERF_INV_NEAR: f64 = 0.999;
 
-/// `erf_inv(x) / x` in `-ln(1 - x²) - 3.125`, for `ln(1 - x²)` down to -6.25.
-const ERF_INV: [f64; 23] = [
-    1.653_654_562_683_102_7,
-    0.240_158_182_425_589_7,
-    -0.006_033_670_871_427_011,
-    -0.000_740_702_534_166_940_2,
-    0.000_186_734_208_021_242_7,
-    -1.388_252_336_127_687_6e-5,
-    -1.365_469_179_659_206_8e-6,
-    4.234_787_767_278_065_3e-7,
-    -2.907_038_666_019_143e-8,
-    -4.112_633_104_297_614e-9,
-    1.051_220_244_012_178_4e-9,
-    -5.415_441_775_469_663_5e-11,
-    -1.297_750_520_201_496_6e-11,
-    2.633_572_492_460_848_4e-12,
-    -8.106_594_456_438_496e-14,
-    -4.055_413_974_688_6e-14,
-    6.581_955_305_929_239e-15,
-    2.166_994_626_283_574e-17,
-    -1.290_702_354_613_073e-16,
-    1.112_579_475_937_946_4e-17,
-    1.102_777_159_150_003_3e-18,
-    -1.678_733_061_525_677_3e-19,
-    -2.362_369_698_566_107e-22,
+/// `erf_inv(x) / x` where x is zero: half the root of π.
+const ERF_INV_SLOPE: f64 = 0.886_226_925_452_758;
+
+/// `(erf_inv(x) / x - ERF_INV_SLOPE) / w` in `w - 3.125`, for `w = -ln(1 - x²)` up to 6.215.
+const ERF_INV: [f64; 24] = [
+    0.245_576_843_913_710_32,
+    -0.001_733_971_676_199_034_6,
+    -0.001_375_903_742_473_026_4,
+    0.000_203_264_386_661_935_82,
+    -5.289_657_164_881_093e-06,
+    -2.749_717_193_447_751_5e-06,
+    4.429_593_644_981_666_6e-07,
+    -6.233_775_078_378_47e-09,
+    -7.307_716_090_449_136e-09,
+    1.022_417_686_536_286_6e-09,
+    9.217_193_144_482_747e-12,
+    -2.027_522_084_010_557e-11,
+    2.335_081_953_873_120_2e-12,
+    9.452_848_645_853_567e-14,
+    -5.613_433_182_554_896e-14,
+    5.159_025_431_881_599_5e-15,
+    4.447_765_879_367_162e-16,
+    -1.552_187_975_246_009_3e-16,
+    9.642_010_222_348_402e-18,
+    1.898_339_207_643_152e-18,
+    -3.498_899_890_230_432e-19,
+    -2.254_544_783_954_033_3e-23,
+    3.958_665_403_863_444_6e-21,
+    -2.297_475_022_347_336_6e-22,
 ];
 
 /// The inverse of the error function. Beyond [`ERF_INV_NEAR`] other polynomials would be needed, for one number of a thousand.
 pub fn erf_inv(b: &mut Builder<'_>, x: Val) -> Val {
-    let (one, middle) = (b.num(D, 1.0), b.num(D, 3.125));
+    let (one, zero, middle, slope) = (b.num(D, 1.0), b.num(D, 0.0), b.num(D, 3.125), b.num(D, ERF_INV_SLOPE));
     let size = b.un(UnaryOp::Abs, x);
     let minus = b.un(UnaryOp::Negate, size);
+    // A positive normal number where it counts; NaN stays one in the products below.
     let rest = b.fma(minus, size, one);
-    let log = LOGARITHM.log(b, rest);
-    let sum = b.add(log, middle);
-    let w = b.un(UnaryOp::Negate, sum);
-    let p = b.poly(w, &ERF_INV);
-    let near = b.mul(p, size);
+    let log = log_normal(b, rest, None, None);
+    let w = b.sub(zero, log);
+    let centered = b.sub(w, middle);
+    let p = b.poly(centered, &ERF_INV);
+    // The slope apart, so that the polynomial's rounding counts the less the nearer x is to zero.
+    let more = b.mul(w, p);
+    let line = b.mul(slope, size);
+    let near = b.fma(more, size, line);
     let v = b.push(Op::Far(UnaryOp::ErfInv, size, near));
     copysign(b, v, x)
 }
