@@ -243,6 +243,75 @@ problem(F, "first that holds", (1 << 20,), split=(None,))(lambda x: jnp.argmax(x
 problem(F, "leading zeros and trailing ones", WORDS(1 << 20))(
     lambda x: jax.lax.clz(x) + jax.lax.population_count(x & ~(x + 1)))
 
+# Bytes in groups, tables of them, and loops of single integers.
+
+CHARACTERS = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8)
+PLACES = np.zeros(128, np.uint8)
+PLACES[CHARACTERS] = np.arange(64)
+
+
+@problem(F, "base64", BYTES(1 << 16, 3))
+def base64(x):
+    a, b, c = x[:, 0], x[:, 1], x[:, 2]
+    y = jnp.stack([a >> 2, (a & 3) << 4 | b >> 4, (b & 15) << 2 | c >> 6, c & 63], -1)
+    return jnp.asarray(CHARACTERS)[y].reshape(-1)
+
+
+@problem(F, "base64, read", ints(64, 1 << 18, dtype=np.uint8))
+def base64_read(x):
+    v = jnp.asarray(PLACES)[jnp.asarray(CHARACTERS)[x]].reshape(-1, 4)
+    a, b, c, d = (v[:, i] for i in range(4))
+    return jnp.stack([a << 2 | b >> 4, b << 4 | c >> 2, c << 6 | d], -1).reshape(-1)
+
+
+problem(F, "hexadecimal, read", ints(16, 1 << 19, 2, dtype=np.uint8))(
+    lambda x: (lambda n: n[:, 0] << 4 | n[:, 1])(jnp.where(x < 10, x + 3, x + 9) & 15))
+problem(F, "packed bits of a threshold", BYTES(512, 2048))(lambda x: jnp.packbits(x > 127, axis=1))
+problem(F, "table of colors", BYTES(1 << 18), BYTES(256, 3), split=(0, None))(lambda x, t: t[x])
+problem(F, "histograms of rows of bytes", BYTES(512, 1024))(lambda x: jax.vmap(lambda r: jnp.bincount(r, length=256))(x))
+problem(F, "first of many bytes", ints(255, 1 << 21, dtype=np.uint8), split=(None,))(lambda x: jnp.argmax(x == 255))
+
+
+@problem(F, "luma and chroma", BYTES(1 << 18, 3))
+def luma(x):
+    r, g, b = (x[:, i].astype(jnp.int32) for i in range(3))
+    y = ((66 * r + 129 * g + 25 * b + 128) >> 8) + 16
+    u = ((-38 * r - 74 * g + 112 * b + 128) >> 8) + 128
+    v = ((112 * r - 94 * g - 18 * b + 128) >> 8) + 128
+    return jnp.stack([y, u, v]).astype(jnp.uint8)
+
+
+@problem(F, "one picture over another", BYTES(1 << 18, 4), BYTES(1 << 18, 4), split=(0, 0))
+def over(a, b):
+    w = a[:, 3:].astype(jnp.uint16)
+    return ((a.astype(jnp.uint16) * w + b.astype(jnp.uint16) * (255 - w) + 127) // 255).astype(jnp.uint8)
+
+
+def modular_power(b, e):
+    m = jnp.uint32(65521)
+
+    def step(s):
+        r, b, e = s
+        return jnp.where(e & 1 == 1, r * b % m, r), b * b % m, e >> 1
+    return jax.lax.while_loop(lambda s: s[2] > 0, step, (jnp.uint32(1), b % m, e))[0]
+
+
+def whole_root(n):
+    step = lambda s: (s[1], (s[1] + n // s[1]) // 2)
+    return jax.lax.while_loop(lambda s: s[1] < s[0], step, (n, (n + 1) // 2))[0]
+
+
+def ones(x):
+    return jax.lax.while_loop(lambda s: s[0] != 0, lambda s: (s[0] & (s[0] - 1), s[1] + 1), (x, 0))[1]
+
+
+problem(F, "powers modulo a prime", WORDS(1 << 14), WORDS(1 << 14), split=(0, 0))(jax.vmap(modular_power))
+problem(F, "powers modulo a prime, one by one", WORDS(1000), WORDS(1000), split=(None,))(
+    lambda b, e: jax.lax.map(lambda x: modular_power(*x), (b, e)))
+problem(F, "whole roots", ints(1 << 30, 1 << 14, low=2))(jax.vmap(whole_root))
+problem(F, "whole roots, one by one", ints(1 << 30, 1000, low=2), split=(None,))(lambda x: jax.lax.map(whole_root, x))
+problem(F, "ones counted by a loop", WORDS(1 << 15))(jax.vmap(ones))
+
 
 @problem(F, "queens by bits", ints(8, 8), split=(None,))
 def queens(x):

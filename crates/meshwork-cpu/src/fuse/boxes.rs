@@ -223,6 +223,16 @@ impl Compiler<'_> {
                 Err(NoLoop::Kernel) => return Err(Halt::NoKernel),
                 Err(_) => return Err(Outcome::WithoutReductions.into()),
             };
+            // Short rows of results that another dimension runs across: their elements would be written one by one.
+            let across = |d: &usize| {
+                (beside | l.row) >> d & 1 == 0
+                    && (2..=super::INTERLEAVED).contains(&(hi[*d] - lo[*d]))
+                    && is_interleaved(*d)
+            };
+            if let Some(dim) = (0..rank).find(across).filter(|&dim| fits_beside(dim)) {
+                work.push(Piece { lo, hi, beside: beside | 1 << dim });
+                continue;
+            }
             // A row of a few elements takes as long as one of many.
             let dim = l.row.trailing_zeros() as usize;
             let widest = job.places.iter().map(|p| p.elem.storage_bytes() as i64).max().unwrap_or(1);

@@ -51,8 +51,8 @@ pub(super) fn find(arrays: &[Array], inputs: usize, n: i64) -> Vec<Interleaved> 
         let group = first.step / first.elem_bytes;
         // These a kernel reads by itself.
         let is_native = !is_output && matches!((group, first.elem_bytes), (2, 4 | 8) | (3, 1..=4));
-        // Words are moved one by one as fast, unless their groups fill vectors.
-        let is_slow = first.elem_bytes >= 4 && if is_output { group == 5 } else { matches!(group, 4..=7 | 9) };
+        // Words are read one by one as fast, unless their groups fill vectors.
+        let is_slow = !is_output && first.elem_bytes >= 4 && matches!(group, 4..=7 | 9);
         if taken[i] || !is_group(group) || first.step != group * first.elem_bytes || is_native || is_slow {
             continue;
         }
@@ -237,6 +237,27 @@ mod tests {
                     1e-5,
                 );
                 assert_eq!(text.matches("fused").count(), 1, "{text}");
+            }
+        }
+    }
+
+    /// Rows that say which of a few numbers an element is.
+    #[test]
+    fn rows_of_comparisons() {
+        for elem in ["f32", "ui8", "f64", "i16", "i1"] {
+            for count in [2, 3, 5, 6, 10, 13, 16] {
+                let n = 1100 * count / 2 + 7;
+                check(
+                    &format!(
+                        "func.func @main(%x: tensor<{n}xi32>) -> tensor<{n}x{count}x{elem}> {{
+                        %i = stablehlo.iota dim = 1 : tensor<{n}x{count}xi32>
+                        %a = stablehlo.broadcast_in_dim %x, dims = [0] : (tensor<{n}xi32>) -> tensor<{n}x{count}xi32>
+                        %b = stablehlo.compare EQ, %a, %i : (tensor<{n}x{count}xi32>, tensor<{n}x{count}xi32>) -> tensor<{n}x{count}xi1>
+                        %c = stablehlo.convert %b : (tensor<{n}x{count}xi1>) -> tensor<{n}x{count}x{elem}>
+                        return %c : tensor<{n}x{count}x{elem}> }}"
+                    ),
+                    0.0,
+                );
             }
         }
     }

@@ -10,6 +10,7 @@ pub mod ir;
 mod jit;
 pub mod lanes;
 mod math;
+mod narrow;
 mod prepare;
 mod print;
 pub(crate) mod routine;

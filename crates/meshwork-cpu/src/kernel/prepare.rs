@@ -7,6 +7,7 @@ use super::build::Builder;
 use super::error::KernelError;
 use super::ir::{Access, BinaryOp, Body, Extent, Op, Phase, UnaryOp, Val};
 use super::math;
+use super::narrow;
 use super::ty::is_byte_float;
 
 /// `body` in the few operations that backends have. It must have passed the check.
@@ -62,10 +63,19 @@ fn expand(body: &Body, ready: &Body, phase: &Phase) -> Phase {
                 bytes.push((number, elem, byte));
                 number
             }
+            // Single numbers are divided by the processor.
+            (Op::Binary(f, x, y), _) if phase.extent == Extent::Once && is_division(f) && b.ty(x).is_integer() => {
+                math::divided(&mut b, f, x, y)
+            }
+            (Op::Convert(to, a), _) => narrow::low(&mut b, a, to).unwrap_or_else(|| b.push(op)),
             _ => math::expand(&mut b, op),
         });
     }
     Phase { extent: phase.extent, ops: b.ops }
+}
+
+fn is_division(f: BinaryOp) -> bool {
+    matches!(f, BinaryOp::Divide | BinaryOp::Remainder)
 }
 
 /// The type of floats of one byte that `op` loads, stores or rounds to.

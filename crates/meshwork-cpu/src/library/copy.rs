@@ -1,5 +1,6 @@
 //! Copies between strided boxes of buffers: what materializes views, concatenates, pads and reverses.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use meshwork_ir::{Def, ElementType, OpId, ValueId};
@@ -68,10 +69,17 @@ impl BoxCopy {
                 _ => How::Elements((0..=inner).max_by_key(|&d| nest.dims[d]).unwrap_or(inner)),
             },
         };
-        let split = match how {
+        let longest = |dims: &mut dyn Iterator<Item = usize>| dims.max_by_key(|&d| (nest.dims[d].min(64), Reverse(d)));
+        let around = match how {
+            How::Transpose(d) => longest(&mut (0..inner).filter(|&o| o != d)).filter(|&o| nest.dims[o] >= LEAST_AROUND),
+            _ => None,
+        };
+        let split = match (how, around) {
             // Columns of `to` are rows of `from`: these are read from end to end.
-            How::Transpose(_) if nest.dims[inner] >= 32 * GRAIN => inner,
-            _ => (0..nest.dims.len()).max_by_key(|&d| (nest.dims[d].min(64), std::cmp::Reverse(d))).unwrap_or(0),
+            (How::Transpose(_), _) if nest.dims[inner] >= 32 * GRAIN => inner,
+            // A piece of a plane may be less than a square of it.
+            (_, Some(around)) => around,
+            _ => longest(&mut (0..nest.dims.len())).unwrap_or(0),
         };
         let stores = if nest.len() * size * 2 >= PAST_BYTES { Stores::PastCaches } else { Stores::Cached };
         let most = nest.dims.get(split).map_or(1, |&n| n.div_ceil(if split == inner { GRAIN } else { 1 }));
@@ -171,9 +179,9 @@ impl BoxCopy {
             match self.how {
                 How::Rows => {
                     let bytes = n * self.size;
-                    if (4..=32).contains(&bytes) {
-                        return walk(&dims[..outer], &strides[..outer], [0, 0], &mut |[t, f]| {
-                            short(from.offset(f), to.offset(t), bytes);
+                    if let (4..=32, Some(last)) = (bytes, outer.checked_sub(1)) {
+                        return walk(&dims[..last], &strides[..last], [0, 0], &mut |[t, f]| {
+                            short_rows((from.offset(f), to.offset(t)), strides[last], dims[last], bytes);
                         });
                     }
                     walk(&dims[..outer], &strides[..outer], [0, 0], &mut |[t, f]| {
@@ -273,36 +281,47 @@ fn flip(n: usize, size: usize) -> Option<Flip> {
     }
 }
 
-/// Copies 4 to 32 bytes, by two pieces that may overlap.
+/// Copies `n` rows of 4 to 32 bytes, each by two pieces that may overlap. The places are of the first row on both sides, the strides from
+/// row to row.
 ///
 /// # Safety
-/// Both sides are valid for so many bytes and do not overlap.
-#[inline(always)]
-unsafe fn short(from: *const u8, to: *mut u8, bytes: usize) {
+/// All rows are valid on both sides and do not overlap.
+unsafe fn short_rows((from, to): (*const u8, *mut u8), [by_to, by_from]: [isize; 2], n: usize, bytes: usize) {
     /// # Safety
-    /// As [`short`].
+    /// As [`short_rows`].
     #[inline(always)]
-    unsafe fn ends<T>(from: *const u8, to: *mut u8, bytes: usize) {
-        let last = bytes - size_of::<T>();
-        // SAFETY: the caller's.
-        unsafe {
-            let (a, b) = (from.cast::<T>().read_unaligned(), from.add(last).cast::<T>().read_unaligned());
-            to.cast::<T>().write_unaligned(a);
-            to.add(last).cast::<T>().write_unaligned(b);
+    unsafe fn ends<T>((from, to): (*const u8, *mut u8), [by_to, by_from]: [isize; 2], n: usize, last: usize) {
+        for i in 0..n as isize {
+            // SAFETY: the caller's.
+            unsafe {
+                let (from, to) = (from.offset(i * by_from), to.offset(i * by_to));
+                let (a, b) = (from.cast::<T>().read_unaligned(), from.add(last).cast::<T>().read_unaligned());
+                to.cast::<T>().write_unaligned(a);
+                if last > 0 {
+                    to.add(last).cast::<T>().write_unaligned(b);
+                }
+            }
         }
     }
+    let (places, strides) = ((from, to), [by_to, by_from]);
     // SAFETY: the caller's.
     unsafe {
         match bytes {
-            ..8 => ends::<u32>(from, to, bytes),
-            8..16 => ends::<u64>(from, to, bytes),
-            _ => ends::<u128>(from, to, bytes),
+            4 => ends::<u32>(places, strides, n, 0),
+            ..8 => ends::<u32>(places, strides, n, bytes - 4),
+            8 => ends::<u64>(places, strides, n, 0),
+            ..16 => ends::<u64>(places, strides, n, bytes - 8),
+            16 => ends::<u128>(places, strides, n, 0),
+            _ => ends::<u128>(places, strides, n, bytes - 16),
         }
     }
 }
 
 /// Fewer elements are not worth a loop of their own.
 const SHORT: usize = 8;
+
+/// Planes of a transposition are cut if there are fewer of them along each dimension around.
+const LEAST_AROUND: usize = 4;
 
 /// Borders of parts are multiples of this many elements where there are enough.
 const GRAIN: usize = 16;
@@ -436,6 +455,31 @@ pub(crate) fn view_of(cx: &Lower<'_>, value: ValueId) -> Result<View, String> {
 #[cfg(test)]
 mod tests {
     use crate::library::testing::check;
+
+    /// Several parts of planes that are transposed, or of what is around them.
+    #[test]
+    fn axes_in_other_orders() {
+        for elem in ["ui8", "i16", "f32", "f64"] {
+            for (dims, order) in [
+                ([6, 7, 9, 10, 12], [4, 3, 2, 1, 0]),
+                ([9, 12, 10, 7, 6], [3, 1, 4, 0, 2]),
+                ([40, 3, 1, 5, 70], [4, 1, 0, 3, 2]),
+                ([5, 33, 2, 3, 90], [0, 4, 3, 2, 1]),
+                ([1, 300, 1, 170, 1], [0, 3, 1, 2, 4]),
+            ] {
+                let list = |dims: [i64; 5]| dims.map(|n| n.to_string()).join("x");
+                let (from, to) = (list(dims), list(order.map(|d: usize| dims[d])));
+                check(
+                    &format!(
+                        "func.func @main(%x: tensor<{from}x{elem}>) -> tensor<{to}x{elem}> {{
+                        %r = stablehlo.transpose %x, dims = {order:?} : (tensor<{from}x{elem}>) -> tensor<{to}x{elem}>
+                        return %r : tensor<{to}x{elem}> }}"
+                    ),
+                    0.0,
+                );
+            }
+        }
+    }
 
     #[test]
     fn short_rows_repeated_flipped_and_cut() {

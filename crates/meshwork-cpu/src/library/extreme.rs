@@ -6,7 +6,7 @@ use meshwork_ir::op::{BinaryOp, MixedOp};
 use meshwork_ir::{Attr, BlockId, ElementClass, ElementType, Module, OpId, OpKind, ValueId};
 
 use super::copy::view_of;
-use super::nest::{Nest, parts_of, piece, walk};
+use super::nest::{MOST_PARTS, Nest, parts_of, piece, walk};
 use super::num::{Bf16, Element, F16};
 use super::transpose::{Planes, transpose};
 use crate::compile::lower::Lower;
@@ -57,7 +57,8 @@ impl Work for Extreme {
         let mut dims = self.kept.dims.clone();
         let mut at = [0, self.values.1, self.places.1];
         if let Some(d) = (0..dims.len()).max_by_key(|&d| dims[d]) {
-            let range = piece(dims[d], self.parts, part, if d + 1 == dims.len() { COLUMNS } else { 1 });
+            let has_neighbors = d + 1 == dims.len() && self.kept.strides[d][1] == self.value_size as isize;
+            let range = piece(dims[d], self.parts, part, if has_neighbors { COLUMNS } else { 1 });
             for i in 0..3 {
                 at[i] += range.start as isize * self.kept.strides[d][i];
             }
@@ -536,27 +537,82 @@ pub(super) fn lower(cx: &mut Lower<'_>, op: OpId, dimensions: &[i64], block: Blo
     let (v, p) = (view_of(cx, values)?, view_of(cx, places)?);
     let inits = [view_of(cx, init)?, view_of(cx, init_place)?];
     let Some(loops) = loops_of(v.elem, p.elem) else { return Ok(false) };
-    let is_reduced = |d: usize| dimensions.contains(&(d as i64));
-    let pick = |list: &[i64], reduced: bool| -> Vec<i64> {
-        (0..v.dims.len()).filter(|&d| is_reduced(d) == reduced).map(|d| list[d]).collect()
+    let mut reduced: Vec<usize> = dimensions.iter().map(|&d| d as usize).collect();
+    reduced.sort_unstable();
+    let pairs = Pairs { values: v, places: p, reduced };
+    let out = [cx.result(data.results()[0]), cx.result(data.results()[1])];
+    let Some(pieces) = pairs.in_pieces() else {
+        add(cx, op, &pairs, &inits, out, (which, loops));
+        return Ok(true);
     };
-    let dims = pick(&v.dims, false);
+    let dims = pieces.kept(&pieces.values.dims);
+    let some = [pieces.values.elem, pieces.places.elem].map(|elem| View::dense(cx.buffer(elem, &dims), elem, &dims));
+    add(cx, op, &pieces, &inits, [some[0].buf, some[1].buf], (which, loops));
+    let [values, places] = some;
+    let winners = Pairs { values, places, reduced: vec![dims.len() - 1] };
+    add(cx, op, &winners, &inits, out, (which, loops));
+    Ok(true)
+}
+
+/// Values and their positions, and the dimensions along which winners are found, in ascending order.
+struct Pairs {
+    values: View,
+    places: View,
+    reduced: Vec<usize>,
+}
+
+/// Fewer results of one line each are computed in pieces of the lines, of about so many elements.
+const FEW: i64 = 64;
+const PIECE: usize = 1 << 14;
+
+impl Pairs {
+    /// What `list` says of the dimensions that stay.
+    fn kept(&self, list: &[i64]) -> Vec<i64> {
+        (0..list.len()).filter(|d| !self.reduced.contains(d)).map(|d| list[d]).collect()
+    }
+
+    /// Few long lines as pieces of them, along a dimension of their own. All pieces have the same length: neighbors
+    /// have a few elements in common, and a pair may win twice.
+    fn in_pieces(&self) -> Option<Pairs> {
+        let &[d] = &self.reduced[..] else { return None };
+        let (lines, n) = (self.kept(&self.values.dims).iter().product::<i64>(), self.values.dims[d]);
+        let pieces = parts_of(n as usize, PIECE, MOST_PARTS / lines.max(1) as usize) as i64;
+        let is_contiguous = self.values.strides[d] == self.values.elem.storage_bytes() as i64;
+        if lines >= FEW || pieces < 2 || !is_contiguous {
+            return None;
+        }
+        let apart = n / pieces;
+        let cut = |view: &View| {
+            let mut view = view.clone();
+            view.dims[d] = n - (pieces - 1) * apart;
+            let stride = view.strides[d] * apart;
+            // Behind all that stay, where it is the last one of the winners.
+            view.dims.push(pieces);
+            view.strides.push(stride);
+            view
+        };
+        Some(Pairs { values: cut(&self.values), places: cut(&self.places), reduced: vec![d] })
+    }
+}
+
+/// Adds the step that writes the winners of `pairs` to `out`.
+fn add(cx: &mut Lower<'_>, op: OpId, pairs: &Pairs, inits: &[View; 2], out: [Buf; 2], (which, loops): (Which, Loops)) {
+    let (v, p) = (&pairs.values, &pairs.places);
+    let dims = pairs.kept(&v.dims);
     let numbers = View::dense(Buf(0), ElementType::UI8, &dims).strides;
-    let kept = Nest::new(&dims, [&numbers, &pick(&v.strides, false), &pick(&p.strides, false)]);
+    let kept = Nest::new(&dims, [&numbers, &pairs.kept(&v.strides), &pairs.kept(&p.strides)]);
     // Row-major order decides which of equal pairs comes first.
-    let order: Vec<usize> = (0..v.dims.len()).filter(|&d| is_reduced(d)).collect();
     let reduced = Nest {
-        dims: order.iter().map(|&d| v.dims[d] as usize).collect(),
-        strides: order.iter().map(|&d| [v.strides[d] as isize, p.strides[d] as isize]).collect(),
+        dims: pairs.reduced.iter().map(|&d| v.dims[d] as usize).collect(),
+        strides: pairs.reduced.iter().map(|&d| [v.strides[d] as isize, p.strides[d] as isize]).collect(),
     };
     let longest = kept.dims.iter().copied().max().unwrap_or(1).max(1);
     let parts = parts_of(kept.len() * reduced.len().max(1), 1 << 13, longest);
-    let out = [cx.result(data.results()[0]), cx.result(data.results()[1])];
     let reads = vec![v.buf, p.buf, inits[0].buf, inits[1].buf];
     let work = Extreme {
         values: (v.buf, v.offset as isize),
         places: (p.buf, p.offset as isize),
-        inits: inits.map(|i| (i.buf, i.offset as isize)),
+        inits: [0, 1].map(|i| (inits[i].buf, inits[i].offset as isize)),
         out,
         value_size: v.elem.storage_bytes(),
         place_size: p.elem.storage_bytes(),
@@ -569,7 +625,6 @@ pub(super) fn lower(cx: &mut Lower<'_>, op: OpId, dimensions: &[i64], block: Blo
     };
     let name = format!("arg{} {} {:?}", if which == Which::Largest { "max" } else { "min" }, v.elem, v.dims);
     cx.step(op, name, Arc::new(work), reads, out.to_vec());
-    Ok(true)
 }
 
 #[cfg(test)]
@@ -621,6 +676,8 @@ mod tests {
                     ("300x10", "300x", 1),
                     ("37x2", "37x", 1),
                     ("9x600", "600x", 0),
+                    ("100003", "", 0),
+                    ("2x50001", "2x", 1),
                 ] {
                     let steps = check(&source(elem, direction, dims, out, over), 0.0);
                     assert!(steps.iter().any(|s| s.starts_with("arg")), "{steps:?}");
@@ -632,7 +689,7 @@ mod tests {
     /// Of equal values the lowest position wins, wherever it is, and the last value, whose sign may differ.
     #[test]
     fn equal_values() {
-        for n in [5usize, 40, 300] {
+        for n in [5usize, 40, 300, 40_007] {
             let falling: Vec<i64> = (0..n as i64).rev().collect();
             let mixed: Vec<i64> = (0..n as i64).map(|i| i * 7 % n as i64).collect();
             for places in [falling, mixed] {

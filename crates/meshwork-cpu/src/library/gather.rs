@@ -172,6 +172,22 @@ unsafe fn copy_runs(to: *mut u8, step: isize, from: *const u8, offsets: &[isize]
             }
         }
     }
+    /// The same for `N` to `2 * N` bytes, by two pieces that may overlap.
+    ///
+    /// # Safety
+    /// As [`copy_runs`].
+    #[inline(always)]
+    unsafe fn ends<const N: usize>(to: *mut u8, step: isize, from: *const u8, offsets: &[isize], run: usize) {
+        for (i, &offset) in offsets.iter().enumerate() {
+            // SAFETY: the caller's.
+            unsafe {
+                let (from, to) = (from.offset(offset), to.offset(i as isize * step));
+                let pieces = [0, run - N].map(|at| from.add(at).cast::<[u8; N]>().read());
+                to.cast::<[u8; N]>().write(pieces[0]);
+                to.add(run - N).cast::<[u8; N]>().write(pieces[1]);
+            }
+        }
+    }
     // SAFETY: the caller's.
     unsafe {
         match run {
@@ -186,6 +202,11 @@ unsafe fn copy_runs(to: *mut u8, step: isize, from: *const u8, offsets: &[isize]
             64 => fixed::<64>(to, step, from, offsets),
             128 => fixed::<128>(to, step, from, offsets),
             256 => fixed::<256>(to, step, from, offsets),
+            3 => ends::<2>(to, step, from, offsets, run),
+            5..8 => ends::<4>(to, step, from, offsets, run),
+            9..16 => ends::<8>(to, step, from, offsets, run),
+            17..32 => ends::<16>(to, step, from, offsets, run),
+            33..64 => ends::<32>(to, step, from, offsets, run),
             n => {
                 for (i, &offset) in offsets.iter().enumerate() {
                     std::ptr::copy_nonoverlapping(from.offset(offset), to.offset(i as isize * step), n);
@@ -291,6 +312,25 @@ mod tests {
                         collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>,
                         slice_sizes = array<i64: 1, 13>}} : (tensor<11x13x{elem}>, tensor<{n}x1xi32>) -> tensor<{n}x13x{elem}>
                     return %r : tensor<{n}x13x{elem}> }}"
+                ),
+                &args,
+                0.0,
+            );
+        }
+    }
+
+    /// Rows of all lengths up to some vectors: each is copied by pieces that stay inside it.
+    #[test]
+    fn rows_of_few_bytes() {
+        for n in 1..70 {
+            let args = [noise(&[11, n], ElementType::UI8, 1), indices(&[300, 1], -3, 15)];
+            check_on(
+                &format!(
+                    "func.func @main(%a: tensor<11x{n}xui8>, %i: tensor<300x1xi32>) -> tensor<300x{n}xui8> {{
+                    %r = \"stablehlo.gather\"(%a, %i) {{dimension_numbers = #stablehlo.gather<offset_dims = [1],
+                        collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>,
+                        slice_sizes = array<i64: 1, {n}>}} : (tensor<11x{n}xui8>, tensor<300x1xi32>) -> tensor<300x{n}xui8>
+                    return %r : tensor<300x{n}xui8> }}"
                 ),
                 &args,
                 0.0,

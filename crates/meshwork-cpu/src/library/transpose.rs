@@ -51,10 +51,11 @@ pub(crate) unsafe fn transpose(p: Planes, rows: usize, columns: usize, size: usi
 /// Both planes are valid for all elements and do not overlap.
 pub(crate) unsafe fn transpose_to(p: Planes, rows: usize, columns: usize, size: usize, stores: Stores) {
     // Planes of fewer rows or columns than a square are lines that are interleaved into one, or one that is taken apart.
-    let edge = [16, 8, 8, 4, 0][size.ilog2() as usize];
+    let edge = [16, 8, 8, 4, 4][size.ilog2() as usize];
     #[cfg(target_arch = "x86_64")]
     let (p, rows, columns) = {
-        let is_few = |n: usize| (2..=16).contains(&n) && size <= 8 && !n.is_multiple_of(edge);
+        let has_squares = |n: usize| size >= 4 && n.is_multiple_of(edge);
+        let is_few = |n: usize| (2..=16).contains(&n) && size <= 8 && !has_squares(n);
         // SAFETY: in both arms: the caller's; what is left starts at an element or behind the last one.
         unsafe {
             if is_few(columns) && rows >= 16 && p.to_stride == (columns * size) as isize {
@@ -80,13 +81,14 @@ pub(crate) unsafe fn transpose_to(p: Planes, rows: usize, columns: usize, size: 
                 1 => lines::<u8>(p, rows, columns),
                 2 => lines::<u16>(p, rows, columns),
                 4 => lines::<u32>(p, rows, columns),
-                _ => lines::<u64>(p, rows, columns),
+                8 => lines::<u64>(p, rows, columns),
+                _ => lines::<u128>(p, rows, columns),
             }
         };
     }
     #[cfg(target_arch = "x86_64")]
     if (size == 4 || size == 8) && std::arch::is_x86_feature_detected!("avx2") {
-        let aligned = p.to.addr().is_multiple_of(32) && p.to_stride % 32 == 0;
+        let aligned = p.to.addr().is_multiple_of(32) && p.to_stride % 32 == 0 && columns.is_multiple_of(edge);
         // SAFETY: AVX2 is there; the rest is the caller's.
         unsafe {
             return match (size, aligned && stores == Stores::PastCaches) {
@@ -113,14 +115,14 @@ pub(crate) unsafe fn transpose_to(p: Planes, rows: usize, columns: usize, size: 
 ///
 /// # Safety
 /// As [`transpose`]; elements are of the size of `T`.
-unsafe fn lines<T: Copy>(p: Planes, rows: usize, columns: usize) {
+unsafe fn lines<T: Copy + Default>(p: Planes, rows: usize, columns: usize) {
     /// The same in the processor's longer vectors.
     ///
     /// # Safety
     /// As [`lines`]; AVX2 is there.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2")]
-    unsafe fn in_long_vectors<T: Copy>(p: Planes, rows: usize, columns: usize) {
+    unsafe fn in_long_vectors<T: Copy + Default>(p: Planes, rows: usize, columns: usize) {
         // SAFETY: the caller's.
         unsafe { few::<T>(p, rows, columns) }
     }
@@ -138,13 +140,14 @@ unsafe fn lines<T: Copy>(p: Planes, rows: usize, columns: usize) {
 /// # Safety
 /// As [`lines`].
 #[inline(always)]
-unsafe fn few<T: Copy>(p: Planes, rows: usize, columns: usize) {
+unsafe fn few<T: Copy + Default>(p: Planes, rows: usize, columns: usize) {
     let size = size_of::<T>() as isize;
     macro_rules! choose {
         ($($n:literal)*) => {
             match (rows, columns) {
                 $((_, $n) if p.to_stride == $n * size => interleaved::<T, $n>(p, rows),)*
                 $(($n, _) if p.from_stride == $n * size => part::<T, $n>(p, columns),)*
+                _ if rows.min(columns) >= 4 => blocked::<T>(p, rows, columns, 4, square::<T, 4>),
                 _ => rim::<T>(p, 0..rows, 0..columns),
             }
         };
@@ -185,20 +188,23 @@ unsafe fn part<T: Copy, const N: usize>(p: Planes, n: usize) {
     }
 }
 
-/// Covers the matrix by tiles of squares of `edge` elements, each done by `whole`; element by element at the rims.
+/// Covers the matrix by tiles of squares of `edge` elements, each done by `whole`. What is left of rows and columns that are no multiple of `edge`
+/// is done by squares that share elements with those before, or element by element if it is little.
 ///
 /// # Safety
-/// As [`transpose`]; elements are of the size of `T`, and `whole` transposes `edge × edge` of them.
+/// As [`transpose`]; elements are of the size of `T`, there are at least `edge` rows and columns, and `whole` transposes
+/// `edge × edge` elements.
 #[inline(always)]
 unsafe fn blocked<T: Copy>(p: Planes, rows: usize, columns: usize, edge: usize, whole: impl Fn(Planes)) {
-    let size = size_of::<T>();
-    let (full_rows, full_columns) = (rows / edge * edge, columns / edge * edge);
-    for j0 in (0..full_columns).step_by(TILE.max(edge)) {
-        let j1 = (j0 + TILE.max(edge)).min(full_columns);
+    let (size, tile) = (size_of::<T>(), TILE.max(edge));
+    let in_squares = |n: usize| if 3 * (n % edge) >= edge { n } else { n - n % edge };
+    let (full_rows, full_columns) = (in_squares(rows), in_squares(columns));
+    for j0 in (0..full_columns).step_by(tile) {
+        let j1 = (j0 + tile).min(full_columns);
         for i in (0..full_rows).step_by(edge) {
             for j in (j0..j1).step_by(edge) {
                 // SAFETY: inside the matrix.
-                whole(unsafe { p.at(i, j, size) });
+                whole(unsafe { p.at(i.min(rows - edge), j.min(columns - edge), size) });
             }
         }
     }

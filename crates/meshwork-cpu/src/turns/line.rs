@@ -30,13 +30,20 @@ pub(crate) struct Turns<'m> {
     pub op: OpId,
     pub body: BlockId,
     pub trips: u64,
+    /// Which lanes go on, if nothing else decides how many turns there are.
+    pub goes_on: Option<ValueId>,
     known: RefCell<HashMap<ValueId, Option<Line>>>,
 }
 
 impl<'m> Turns<'m> {
     /// The `trips` turns of `body`, the body of the loop `op`.
     pub fn new(module: &'m Module, op: OpId, body: BlockId, trips: u64) -> Turns<'m> {
-        Turns { module, op, body, trips, known: RefCell::default() }
+        Turns { module, op, body, trips, goes_on: None, known: RefCell::default() }
+    }
+
+    /// The same, ending when no lane of this goes on, if there is such a value.
+    pub fn ending(self, goes_on: Option<ValueId>) -> Turns<'m> {
+        Turns { goes_on, ..self }
     }
 
     /// Carry `i` as a line, if it starts at a constant and grows by one.

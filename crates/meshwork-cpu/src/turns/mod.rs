@@ -8,6 +8,7 @@ mod expand;
 mod gathers;
 mod limit;
 mod line;
+mod open;
 mod routine;
 mod tables;
 #[cfg(test)]
@@ -17,10 +18,11 @@ mod work;
 use std::sync::Arc;
 
 use meshwork_ir::op::{BodyOp, ContractOp, ControlOp, MovementOp};
-use meshwork_ir::{BlockId, Module, OpId, OpKind, ValueId, Walk};
+use meshwork_ir::{BlockId, ElementType, Module, OpId, OpKind, ValueId, Walk};
 
 use crate::compile::lower::Lower;
 use crate::compile::trip_count;
+use crate::kernel::ir::{BinaryOp, Combine};
 use crate::kernel::{Backend, Kernel, Stores};
 use crate::program::Node;
 use crate::step::{Buf, Step, View};
@@ -29,10 +31,12 @@ use elements::{Expansion, Pick};
 use expand::Expand;
 use line::Line;
 pub(crate) use line::Turns;
-use work::{Carry, Copied, Data, Rows};
+use work::{Carry, Copied, Data, End, Rows};
 
 /// Fewer turns are not worth a kernel of their own.
 const FEWEST_TURNS: u64 = 4;
+/// So many turns, roughly, have loops whose end depends on data.
+const OPEN_TURNS: u64 = 32;
 /// Fewer lanes are elements like any others.
 const FEWEST_LANES: i64 = 8;
 /// Elements per lane of a loop that treats all elements alike, and of one that only moves them besides: a stencil.
@@ -55,17 +59,24 @@ pub(crate) fn lower(cx: &mut Lower<'_>, op: OpId) -> bool {
 /// As a kernel whose rows are the turns.
 fn as_rows(cx: &mut Lower<'_>, op: OpId) -> bool {
     let module = cx.module;
-    let (Some(trips), Some(body)) = (trip_count(module, op), module.body_of(op, 1)) else { return false };
-    if trips < FEWEST_TURNS || !crate::kernel::jit_is_available() || !is_plain(module, op) {
+    let Some(body) = module.body_of(op, 1) else { return false };
+    let (trips, goes_on) = match trip_count(module, op) {
+        Some(trips) => (trips, None),
+        None => (OPEN_TURNS, open::goes_on(module, op)),
+    };
+    let is_open = goes_on.is_some();
+    let is_known = is_open || trip_count(module, op).is_some_and(|trips| trips >= FEWEST_TURNS);
+    if !is_known || !crate::kernel::jit_is_available() || !is_plain(module, op) {
         return false;
     }
-    let turns = Turns::new(module, op, body, trips);
+    let turns = Turns::new(module, op, body, trips).ending(goes_on);
     let mut extents: Vec<i64> = module.op(op).results().iter().flat_map(|&r| module.ty(r).dims().to_vec()).collect();
     extents.retain(|&n| n >= FEWEST_LANES);
     extents.sort_unstable();
     extents.dedup();
     // Arithmetic on whole arrays is one fused loop a turn, which is faster than many elements of a lane side by side.
     let most = match kind(module, op) {
+        _ if is_open => MOST_MOVED_PER_LANE,
         Kind::Elementwise => MOST_PER_LANE,
         Kind::Moving => MOST_MOVED_PER_LANE,
         Kind::Other => i64::MAX,
@@ -73,7 +84,8 @@ fn as_rows(cx: &mut Lower<'_>, op: OpId) -> bool {
     let largest = largest_carry(module, op, body);
     extents.retain(|&n| largest <= n.saturating_mul(most));
     let with_lanes = extents.into_iter().rev().flat_map(|n| [(n, Pick::Last), (n, Pick::First)]);
-    for (lanes, pick) in with_lanes.chain([(1, Pick::Last)]) {
+    let without = (1, Pick::Last);
+    for (lanes, pick) in with_lanes.chain([without].into_iter().filter(|_| !is_open)) {
         let (bufs, steps) = (cx.bufs.len(), cx.nodes.len());
         if expand(cx, &turns, lanes, pick).is_some() {
             return true;
@@ -266,6 +278,9 @@ fn expand<'m>(cx: &mut Lower<'m>, turns: &Turns<'m>, lanes: i64, pick: Pick) -> 
             e.code.store(Place::State(first + row), elem, lane.is_some(), element);
         }
     }
+    if turns.goes_on.is_some() && e.code.combines() {
+        return None;
+    }
     // Combining lanes costs a few numbers as much as to compute with them one by one, and many lanes are worth several threads,
     // which only parts of an ordinary loop have.
     let one_by_one = e.code.cost as f64 * lanes as f64 * OP_NS;
@@ -274,6 +289,10 @@ fn expand<'m>(cx: &mut Lower<'m>, turns: &Turns<'m>, lanes: i64, pick: Pick) -> 
     if e.code.combines() && (is_large || one_by_one < COMBINING_NS) {
         return None;
     }
+    let open = match turns.goes_on {
+        Some(goes_on) => Some(any_goes_on(&mut e, goes_on)?),
+        None => None,
+    };
     if e.code.failed {
         return None;
     }
@@ -333,16 +352,38 @@ fn expand<'m>(cx: &mut Lower<'m>, turns: &Turns<'m>, lanes: i64, pick: Pick) -> 
     let is_written = |view: &View| cx.bufs[view.buf.0 as usize].constant.is_none();
     let writes = results.iter().filter(|(_, view)| is_written(view)).map(|(_, view)| view.buf).collect();
     let on = if lanes > 1 { format!(" on {lanes} lanes") } else { String::new() };
-    let name = format!("{} turns of {ops} operations{on}", turns.trips);
+    let count = if open.is_some() { "open".to_string() } else { turns.trips.to_string() };
+    let name = format!("{count} turns of {ops} operations{on}");
     let vectors = (lanes as f64 / 8.0).max(1.0);
     let turn_ns = (ops.max(cost) * vectors * OP_NS).max(2.0);
     let data_of = Data { state, carries: moved, copied, fixed };
-    let work = Rows::new(kernel, places, index, (turns.trips, limit), lanes, data_of, turn_ns);
+    let end = match (open, limit) {
+        (Some(row), _) => End::Open(row),
+        (None, Some(until)) => End::Until(until),
+        (None, None) => End::Known,
+    };
+    let work = Rows::new(kernel, places, index, (turns.trips, end), lanes, data_of, turn_ns);
     for (i, view) in results {
         cx.set_view(data.results()[i], view);
     }
     cx.nodes.push(Node::Step(Step { work: Arc::new(work), reads, writes, in_place, op, name }));
     Some(())
+}
+
+/// Adds what tells whether any lane went on at the start of the turn: a row of the state.
+fn any_goes_on(e: &mut Expansion<'_, '_>, goes_on: ValueId) -> Option<usize> {
+    let (lane, asked_for) = (e.lane_of(e.cx.module.ty(goes_on).dims())?, e.carries.len());
+    let elements = e.value(goes_on, Some(lane))?;
+    // Changes of all carries wait for it: what it needs is part of the state already, unless nobody needs the loop.
+    if e.carries.len() > asked_for {
+        return None;
+    }
+    let any = e.folded(BinaryOp::Or, elements.to_vec())?;
+    let flag = e.code.reduce(Combine::Or, any);
+    e.state.push((ElementType::I1, false));
+    let row = e.state.len() - 1;
+    e.code.store(Place::State(row), ElementType::I1, false, flag);
+    Some(row)
 }
 
 /// An array of one integer.

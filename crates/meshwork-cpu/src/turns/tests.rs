@@ -533,3 +533,94 @@ fn lanes_that_wait_for_each_other_stay_in_loops() {
     let text = check(&source, 1e-4);
     assert!(text.contains("while"), "{text}");
 }
+
+/// Lanes whose turns end when data says so, as `vmap` writes such loops; each chunk of them ends by itself.
+#[test]
+fn lanes_that_go_on_as_long_as_they_like() {
+    for (dims, over, elem) in [
+        ("9", "0", "i32"),
+        ("64", "0", "ui32"),
+        ("3000", "0", "i32"),
+        ("700", "0", "ui8"),
+        ("257", "0", "i64"),
+        ("3x80", "0, 1", "i32"),
+        ("600x2", "0, 1", "i16"),
+    ] {
+        let (ty, truth) = (format!("tensor<{dims}x{elem}>"), format!("tensor<{dims}xi1>"));
+        let source = format!(
+            "func.func @main(%x: {ty}, %y: {ty}, %most: {ty}) -> ({ty}, {ty}) {{
+            %zero = stablehlo.constant dense<0> : {ty}
+            %one = stablehlo.constant dense<1> : {ty}
+            %no = stablehlo.constant dense<false> : tensor<i1>
+            %r:3 = stablehlo.while(%a = %x, %b = %y, %n = %zero) : {ty}, {ty}, {ty}
+            cond {{
+                %p = stablehlo.compare NE, %b, %zero : ({ty}, {ty}) -> {truth}
+                %q = stablehlo.compare LT, %n, %most : ({ty}, {ty}) -> {truth}
+                %both = stablehlo.and %p, %q : {truth}
+                %any = stablehlo.reduce(%both init: %no) applies stablehlo.or across dimensions = [{over}]
+                    : ({truth}, tensor<i1>) -> tensor<i1>
+                stablehlo.return %any : tensor<i1>
+            }} do {{
+                %p = stablehlo.compare NE, %b, %zero : ({ty}, {ty}) -> {truth}
+                %q = stablehlo.compare LT, %n, %most : ({ty}, {ty}) -> {truth}
+                %both = stablehlo.and %p, %q : {truth}
+                %rest = stablehlo.remainder %a, %b : {ty}
+                %m = stablehlo.add %n, %one : {ty}
+                %c = stablehlo.select %both, %b, %a : {truth}, {ty}
+                %d = stablehlo.select %both, %rest, %b : {truth}, {ty}
+                %e = stablehlo.select %both, %m, %n : {truth}, {ty}
+                stablehlo.return %c, %d, %e : {ty}, {ty}, {ty}
+            }}
+            return %r#0, %r#2 : {ty}, {ty} }}"
+        );
+        let extents: Vec<i64> = dims.split('x').map(|n| n.parse().unwrap()).collect();
+        let count = extents.iter().product::<i64>();
+        let elem = ElementType::from_text(elem).unwrap();
+        let numbers = |by: i64, below: i64| {
+            let list: Vec<i64> = (0..count).map(|i| (i * by + 11) % below).collect();
+            Literal::from_i64s(extents.iter().copied(), elem, &list).unwrap()
+        };
+        for most in [1, 7, 120] {
+            let text = check_on(&source, &[numbers(7919, 127), numbers(104_729, 113), numbers(31, most)], 0.0);
+            assert!(text.contains("open turns") && !text.contains("while"), "{text}");
+        }
+    }
+}
+
+/// A lane that changes after its condition ends, or one that another lane changes, makes it an ordinary loop.
+#[test]
+fn lanes_that_wait_for_each_other() {
+    let loop_of = |b: &str| {
+        format!(
+            "func.func @main(%x: tensor<40xi32>, %y: tensor<40xi32>) -> (tensor<40xi32>, tensor<40xi32>) {{
+            %zero = stablehlo.constant dense<0> : tensor<40xi32>
+            %one = stablehlo.constant dense<1> : tensor<40xi32>
+            %no = stablehlo.constant dense<false> : tensor<i1>
+            %r:2 = stablehlo.while(%a = %x, %b = %y) : tensor<40xi32>, tensor<40xi32>
+            cond {{
+                %p = stablehlo.compare GT, %a, %zero : (tensor<40xi32>, tensor<40xi32>) -> tensor<40xi1>
+                %any = stablehlo.reduce(%p init: %no) applies stablehlo.or across dimensions = [0]
+                    : (tensor<40xi1>, tensor<i1>) -> tensor<i1>
+                stablehlo.return %any : tensor<i1>
+            }} do {{
+                %p = stablehlo.compare GT, %a, %zero : (tensor<40xi32>, tensor<40xi32>) -> tensor<40xi1>
+                %less = stablehlo.subtract %a, %one : tensor<40xi32>
+                %more = stablehlo.add %b, %a : tensor<40xi32>
+                %turned = stablehlo.reverse %more, dims = [0] : tensor<40xi32>
+                %q = stablehlo.compare GE, %a, %zero : (tensor<40xi32>, tensor<40xi32>) -> tensor<40xi1>
+                %c = stablehlo.select %p, %less, %a : tensor<40xi1>, tensor<40xi32>
+                %d = {b} : tensor<40xi1>, tensor<40xi32>
+                stablehlo.return %c, %d : tensor<40xi32>, tensor<40xi32>
+            }}
+            return %r#0, %r#1 : tensor<40xi32>, tensor<40xi32> }}"
+        )
+    };
+    let numbers = |by: i64, below: i64| {
+        let list: Vec<i64> = (0..40).map(|i| (i * by + 11) % below).collect();
+        Literal::from_i64s([40], ElementType::I32, &list).unwrap()
+    };
+    for b in ["stablehlo.select %p, %turned, %b", "stablehlo.select %q, %more, %b", "stablehlo.select %p, %b, %more"] {
+        let text = check_on(&loop_of(b), &[numbers(7, 9), numbers(3, 1000)], 0.0);
+        assert!(!text.contains("open turns"), "{text}");
+    }
+}

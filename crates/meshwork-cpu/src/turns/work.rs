@@ -15,6 +15,8 @@ pub(super) const STATE_BYTES: usize = 16 << 10;
 /// Lanes of a chunk are a multiple of this, or of the second number if their state does not fit.
 const GRAIN: usize = 64;
 const SMALL_GRAIN: usize = 16;
+/// Turns of a loop between two looks at whether it goes on.
+const TURNS_AT_ONCE: u64 = 2;
 /// A part costs at least this many nanoseconds.
 const PART_NS: f64 = 20_000.0;
 const MAX_PARTS: usize = 64;
@@ -76,6 +78,17 @@ impl Until {
     }
 }
 
+/// How a loop ends.
+#[derive(Debug)]
+pub(super) enum End {
+    /// After a number of turns that is always the same.
+    Known,
+    /// At a number.
+    Until(Until),
+    /// When no lane of a chunk went on in the last turn, which this row of the state tells.
+    Open(usize),
+}
+
 /// What a loop works on.
 pub(super) struct Data {
     /// Rows of the state, with the type and whether it has lanes.
@@ -128,7 +141,7 @@ pub(super) struct Rows {
     carries: Vec<Carry>,
     copied: Vec<Copied>,
     fixed: Vec<Fixed>,
-    until: Option<Until>,
+    end: End,
     cost: u64,
 }
 
@@ -137,7 +150,7 @@ impl Rows {
         kernel: Arc<Kernel>,
         places: Vec<Place>,
         index: Vec<[i64; 3]>,
-        (trips, until): (u64, Option<Until>),
+        (trips, end): (u64, End),
         lanes: i64,
         data: Data,
         turn_ns: f64,
@@ -158,7 +171,7 @@ impl Rows {
         let even = lanes.div_ceil(wanted).next_multiple_of(grain).min(most);
         // What is in the memory of the result would be updated by each chunk again, and what combines lanes needs all of them.
         let mut ops = kernel.body().phases.iter().flat_map(|p| &p.ops);
-        let is_whole = ops.any(|op| matches!(op, Op::StoreAt(..) | Op::Reduce(..)));
+        let is_whole = !matches!(end, End::Open(_)) && ops.any(|op| matches!(op, Op::StoreAt(..) | Op::Reduce(..)));
         let chunk = if is_whole { lanes.max(1) } else { even.min(lanes.max(1)) };
         let chunks = lanes.div_ceil(chunk);
         let mut rows = vec![0];
@@ -168,7 +181,7 @@ impl Rows {
         }
         let parts = chunks.min(wanted);
         let cost = cost as u64 + 1;
-        Rows { kernel, places, index, trips, lanes, chunk, parts, rows, carries, copied, fixed, until, cost }
+        Rows { kernel, places, index, trips, lanes, chunk, parts, rows, carries, copied, fixed, end, cost }
     }
 
     /// Copies carries between memory and the state, for `n` lanes from `first` on.
@@ -242,8 +255,12 @@ impl Work for Rows {
     unsafe fn run(&self, frame: &Frame<'_>, scratch: &mut Scratch, part: usize) -> Result<(), Fault> {
         // SAFETY: there is one part if anything is copied.
         self.copied.iter().for_each(|c| unsafe { c.run(frame) });
-        // SAFETY: the buffers are valid by the contract of steps.
-        let turns = self.until.as_ref().map_or(self.trips, |until| unsafe { until.turns(frame, self.trips) });
+        let turns = match &self.end {
+            End::Known => self.trips,
+            // SAFETY: the buffers are valid by the contract of steps.
+            End::Until(until) => unsafe { until.turns(frame, self.trips) },
+            End::Open(_) => TURNS_AT_ONCE,
+        };
         let state = scratch.panels(self.rows[self.rows.len() - 1].max(64));
         let chunks = self.lanes.div_ceil(self.chunk);
         let mine = chunks * part / self.parts..chunks * (part + 1) / self.parts;
@@ -286,8 +303,15 @@ impl Work for Rows {
                     n,
                     index: &index,
                 };
-                if turns > 0 {
-                    self.kernel.run(&call, scratch);
+                match self.end {
+                    End::Open(row) => loop {
+                        self.kernel.run(&call, scratch);
+                        if state.add(self.rows[row]).read() == 0 {
+                            break;
+                        }
+                    },
+                    End::Known | End::Until(_) if turns == 0 => {}
+                    End::Known | End::Until(_) => self.kernel.run(&call, scratch),
                 }
                 self.moved(frame, state, (first, n), true);
             }

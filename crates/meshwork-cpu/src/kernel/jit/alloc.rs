@@ -4,7 +4,7 @@
 //! are read from there when the instruction can do so and they are not needed again soon.
 
 use super::asm::{Asm, Cond, Enc, Gpr, Rm, at, gpr};
-use super::inst::{Count, Form, Home, Inst, NONE, V, Value, Vex, op};
+use super::inst::{Count, Form, Home, Inst, NONE, Part, Sign, V, Value, Vex, op};
 
 /// What code generation knows of the frame that the code works on.
 pub struct Frame {
@@ -460,6 +460,16 @@ impl State<'_, '_> {
                 asm.vex(op::MOVQ_FROM_GPR, false, r, 0, Rm::Reg(gpr::RAX), None);
                 asm.vex(op::PBROADCAST[2], true, r, 0, Rm::Reg(r), None);
             }
+            Inst::Divide { dst, x, y, scale, sign, part } => {
+                let (x, y) = (self.register(x, &[x, y]), self.register(y, &[x, y]));
+                let to_gpr = if scale == 2 { op::MOVD_STORE } else { op::MOVQ_TO_GPR };
+                self.out.asm.vex(to_gpr, false, x, 0, Rm::Reg(gpr::RAX), None);
+                self.out.asm.vex(to_gpr, false, y, 0, Rm::Reg(gpr::RCX), None);
+                self.retire(inst);
+                let r = self.result(dst);
+                let from = divide(self.out.asm, 1 << scale, sign, part);
+                self.out.asm.spread(r, from, 1 << scale);
+            }
             Inst::Pick { dst, place, mask, arg, scale, disp } => {
                 self.pick(inst, dst, (place, mask), (arg, scale, disp))
             }
@@ -836,4 +846,40 @@ impl State<'_, '_> {
             }
         }
     }
+}
+
+/// Divides `rax` by `rcx`, integers of `size` bytes. Returns the register of the part that is wanted. Divisors that the instruction does not
+/// take are left to jumps: what they decide is hardly ever different.
+fn divide(asm: &mut Asm, size: usize, sign: Sign, part: Part) -> Gpr {
+    let (usual, done) = (asm.label(), asm.label());
+    let zero = match sign {
+        Sign::Signed => {
+            // Zero and minus one are 1 and 0 then.
+            asm.lea(gpr::RDX, at(gpr::RCX, 1));
+            asm.cmp_sized(gpr::RDX, 1, size);
+            asm.jump_if(Cond::Above, usual);
+            let zero = asm.label();
+            asm.jump_if(Cond::Equal, zero);
+            asm.neg(gpr::RAX);
+            asm.set(gpr::RDX, 0);
+            asm.jump(done);
+            Some(zero)
+        }
+        Sign::Unsigned => {
+            asm.cmp_sized(gpr::RCX, 0, size);
+            asm.jump_if(Cond::NotEqual, usual);
+            None
+        }
+    };
+    zero.into_iter().for_each(|zero| asm.bind(zero));
+    asm.mov(gpr::RDX, gpr::RAX);
+    asm.set(gpr::RAX, -1);
+    asm.jump(done);
+    asm.bind(usual);
+    match sign {
+        Sign::Signed => asm.divide_signed(gpr::RCX, size),
+        Sign::Unsigned => asm.divide_unsigned(gpr::RCX, size),
+    }
+    asm.bind(done);
+    if part == Part::Quotient { gpr::RAX } else { gpr::RDX }
 }

@@ -8,6 +8,15 @@ use crate::kernel::ir::{BinaryOp, Cmp, Ty, UnaryOp};
 const UNORDERED: u8 = 3;
 const NOT_EQUAL_ORDERED: u8 = 0x0C;
 
+/// A half of a product.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Half {
+    /// The low bits.
+    Lower,
+    /// The high bits.
+    Upper,
+}
+
 pub(super) fn float_index(ty: Ty) -> usize {
     usize::from(ty == Ty::F64)
 }
@@ -259,6 +268,13 @@ impl Code<'_> {
                 self.both(op::PADD[3], 8, low, cross)
             }
         }
+    }
+
+    /// The product of integers of 32 bits that are the same in all lanes, or its upper half: those of even lanes are enough, and come sooner.
+    pub fn single_product(&mut self, half: Half, ty: Ty, a: V, b: V) -> V {
+        let enc = if half == Half::Upper && ty.is_signed() { op::PMULDQ } else { op::PMULUDQ };
+        let wide = self.both(enc, 4, a, b);
+        self.rm(op::PSHUFD, 4, wide, Some(if half == Half::Upper { 0xF5 } else { 0xA0 }))
     }
 
     /// The upper halves of products of 32 bits: those of even and of odd lanes.

@@ -75,6 +75,7 @@ pub const fn enc(pp: u8, map: u8, op: u8) -> Enc {
 pub enum Cond {
     Equal = 4,
     NotEqual = 5,
+    Above = 7,
     Less = 12,
     GreaterEqual = 13,
     LessEqual = 14,
@@ -199,6 +200,16 @@ impl Asm {
         }
         self.evex(Enc { w, ..enc(2, 2, 0x39) }, wide, [1, 0], 0, Rm::Reg(mask), None);
         self.evex(Enc { w, ..enc(2, 1, 0x7F) }, wide, [src, 0], 1, rm, None);
+    }
+
+    /// The integer of 4 or 8 bytes in `src` in all lanes of `dst`.
+    pub fn spread(&mut self, dst: u8, src: Gpr, size: usize) {
+        let w = size == 8;
+        if *HAS_MASKS {
+            return self.evex(Enc { w, ..enc(1, 2, 0x7C) }, true, [dst, 0], 0, Rm::Reg(src), None);
+        }
+        self.vex(Enc { w: true, ..enc(1, 1, 0x6E) }, false, dst, 0, Rm::Reg(src), None);
+        self.vex(enc(1, 2, if w { 0x59 } else { 0x58 }), true, dst, 0, Rm::Reg(dst), None);
     }
 
     /// Any function of three bits, on those of `dst`, which becomes the result, `second` and `rm`: the bit of `table` that they number.
@@ -353,6 +364,27 @@ impl Asm {
     /// Compares the lower 32 bits of `a` with `value`.
     pub fn cmp_imm(&mut self, a: Gpr, value: i32) {
         self.int(false, false, &[0x81], 7, Rm::Reg(a), &value.to_le_bytes());
+    }
+
+    /// Compares the integer of 4 or 8 bytes in `a` with `value`.
+    pub fn cmp_sized(&mut self, a: Gpr, value: i32, size: usize) {
+        self.int(size == 8, false, &[0x81], 7, Rm::Reg(a), &value.to_le_bytes());
+    }
+
+    /// Divides the integer of 4 or 8 bytes in `rax`, which has a sign, by the one in `by`: quotient in `rax`, remainder in `rdx`. It faults if
+    /// `by` is zero, or if the quotient does not fit.
+    pub fn divide_signed(&mut self, by: Gpr, size: usize) {
+        if size == 8 {
+            self.code.push(0x48);
+        }
+        self.code.push(0x99);
+        self.int(size == 8, false, &[0xF7], 7, Rm::Reg(by), &[]);
+    }
+
+    /// The same without sign.
+    pub fn divide_unsigned(&mut self, by: Gpr, size: usize) {
+        self.set(gpr::RDX, 0);
+        self.int(size == 8, false, &[0xF7], 6, Rm::Reg(by), &[]);
     }
 
     /// `dst = rm` if the condition holds.

@@ -89,6 +89,24 @@ pub enum Count {
     Rest,
 }
 
+/// Whether integers have a sign.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Sign {
+    /// They have.
+    Signed,
+    /// They do not.
+    Unsigned,
+}
+
+/// What a division gives.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Part {
+    /// The quotient toward zero; all bits set where the divisor is zero.
+    Quotient,
+    /// What is left, with the sign of the dividend, which is itself where the divisor is zero.
+    Remainder,
+}
+
 /// One step of straight-line code.
 #[derive(Clone, Copy, Debug)]
 pub enum Inst {
@@ -121,6 +139,8 @@ pub enum Inst {
     LoadTriple { dst: V, masks: [V; 3], arg: u16, ahead: i32, scale: u8 },
     /// Writes all lanes to every other element. `mask` selects the even lanes of a vector.
     StorePair { src: V, mask: V, arg: u16, ahead: i32, scale: u8 },
+    /// The quotient of lane 0 of `x` and of `y`, integers of `1 << scale` bytes, 4 or 8, or the remainder, in all lanes.
+    Divide { dst: V, x: V, y: V, scale: u8, sign: Sign, part: Part },
     /// The one element of `arg` as an integer in all lanes of that size, after `shl` bits of shift; of the element `disp` bytes
     /// further on, and `place` more if there is one.
     Spread { dst: V, arg: u16, scale: u8, shl: u8, place: V, disp: i32 },
@@ -145,6 +165,7 @@ impl Inst {
             Inst::StoreOne { src, place, .. } => [src, place, NONE, NONE],
             Inst::Spread { place, .. } => [place, NONE, NONE, NONE],
             Inst::Pick { place, mask, .. } => [place, mask, NONE, NONE],
+            Inst::Divide { x, y, .. } => [x, y, NONE, NONE],
             Inst::LoadRest { mask, .. } => [mask, NONE, NONE, NONE],
             Inst::StoreRest { src, mask, .. } | Inst::StorePair { src, mask, .. } => [src, mask, NONE, NONE],
             Inst::Scatter { src, .. } => [src, NONE, NONE, NONE],
@@ -162,7 +183,7 @@ impl Inst {
             Inst::Vex(x) => Some(x.dst),
             Inst::LoadRest { dst, .. } | Inst::Gather { dst, .. } => Some(dst),
             Inst::LoadPair { dst, .. } | Inst::LoadTriple { dst, .. } => Some(dst),
-            Inst::Far { dst, .. } | Inst::Pick { dst, .. } => Some(dst),
+            Inst::Far { dst, .. } | Inst::Pick { dst, .. } | Inst::Divide { dst, .. } => Some(dst),
             Inst::Spread { dst, .. } | Inst::SpreadMask { dst, .. } | Inst::Index { dst, .. } => Some(dst),
             Inst::Touch(_)
             | Inst::Test(_)
@@ -193,6 +214,7 @@ pub mod op {
     pub const MOVD: Enc = enc(1, 1, 0x6E);
     pub const MOVQ_FROM_GPR: Enc = wide(enc(1, 1, 0x6E));
     pub const MOVD_STORE: Enc = enc(1, 1, 0x7E);
+    pub const MOVQ_TO_GPR: Enc = wide(enc(1, 1, 0x7E));
     pub const MOVQ: Enc = enc(2, 1, 0x7E);
     pub const MOVQ_STORE: Enc = enc(1, 1, 0xD6);
     /// Elements of 1, 2, 4, 8 bytes into a lane of 16 bytes, and out of one.
@@ -264,6 +286,8 @@ pub mod op {
     pub const SHUF: [Enc; 2] = [enc(0, 1, 0xC6), enc(1, 1, 0xC6)];
     pub const PMOVZXDQ: Enc = enc(1, 2, 0x35);
     pub const PSHUFB: Enc = enc(1, 2, 0x00);
+    /// Lanes of 4 bytes within 16, by an immediate.
+    pub const PSHUFD: Enc = enc(1, 1, 0x70);
     /// Lanes of 4 bytes of two vectors, by an immediate.
     pub const BLENDPS: Enc = enc(1, 3, 0x0C);
     pub const PERMD: Enc = enc(1, 2, 0x36);

@@ -3,9 +3,9 @@
 use meshwork_ir::ElementType;
 use meshwork_ir::hash::HashMap;
 
-use super::arith::float_index;
+use super::arith::{Half, float_index};
 use super::code::{Code, Unit, log2};
-use super::inst::{Count, Form, Home, Inst, NONE, V, Vex, op};
+use super::inst::{Count, Form, Home, Inst, NONE, Part, Sign, V, Vex, op};
 use super::sign::{self, Signs};
 use super::triple;
 use crate::kernel::interp::{self, table};
@@ -396,6 +396,21 @@ impl<'a> Lower<'a> {
                 code.shift(6, self.ty(of).size(), val(of), left)
             }
             Op::Unary(f, a) => code.unary(f, self.ty(a), val(a))?,
+            Op::Binary(f @ (BinaryOp::Divide | BinaryOp::Remainder), x, y)
+                if mode == Mode::Uniform && is_word(self.ty(x)) =>
+            {
+                let (ty, dst) = (self.ty(x), code.unit.value(32, Home::None));
+                let sign = if ty.is_signed() { Sign::Signed } else { Sign::Unsigned };
+                let part = if f == BinaryOp::Divide { Part::Quotient } else { Part::Remainder };
+                code.insts.push(Inst::Divide { dst, x: val(x), y: val(y), scale: log2(ty.size()), sign, part });
+                dst
+            }
+            Op::Binary(f @ (BinaryOp::Multiply | BinaryOp::Mulhi), a, b)
+                if mode == Mode::Uniform && is_word(self.ty(a)) && self.ty(a).size() == 4 =>
+            {
+                let half = if f == BinaryOp::Mulhi { Half::Upper } else { Half::Lower };
+                code.single_product(half, self.ty(a), val(a), val(b))
+            }
             Op::Binary(f, a, b) => code.binary(f, self.ty(a), val(a), val(b))?,
             Op::Compare(..) if self.signs.bits[at].is_some() => val(self.signs.bits[at]?.of),
             Op::Compare(f, a, b) => code.compare(f, self.ty(a), val(a), val(b)),
@@ -712,6 +727,11 @@ impl<'a> Lower<'a> {
         }
         Some(())
     }
+}
+
+/// Whether the processor divides single integers of this type.
+fn is_word(ty: Ty) -> bool {
+    ty.is_integer() && ty.size() >= 4
 }
 
 /// `dst = v` by the instruction `enc`.

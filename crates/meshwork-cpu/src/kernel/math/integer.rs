@@ -65,6 +65,11 @@ fn divisor(b: &Builder<'_>, y: Val) -> Option<u64> {
     (2..=most).contains(&bits).then_some(bits)
 }
 
+/// Whether `y` is one number above one, by which no division is needed.
+pub fn is_fixed(b: &Builder<'_>, y: Val) -> bool {
+    divisor(b, y).is_some()
+}
+
 /// The quotient by a number above one that is always the same.
 fn fixed_quotient(b: &mut Builder<'_>, x: Val, y: Val) -> Option<Val> {
     let by = divisor(b, y)?;

@@ -71,6 +71,21 @@ pub fn expand(b: &mut Builder<'_>, op: Op) -> Val {
     }
 }
 
+/// The quotient of integers, or the remainder, by divisions of 32 or 64 bits unless the divisor is always the same.
+pub fn divided(b: &mut Builder<'_>, f: BinaryOp, x: Val, y: Val) -> Val {
+    let ty = b.ty(x);
+    if integer::is_fixed(b, y) {
+        return binary(b, f, x, y);
+    }
+    if ty.size() >= 4 {
+        return b.bin(f, x, y);
+    }
+    let wide = if ty.is_signed() { Ty::I32 } else { Ty::U32 };
+    let (x, y) = (b.convert(wide, x), b.convert(wide, y));
+    let wide = b.bin(f, x, y);
+    b.convert(ty, wide)
+}
+
 fn unary(b: &mut Builder<'_>, f: UnaryOp, x: Val) -> Val {
     let ty = b.ty(x);
     match (f, ty) {

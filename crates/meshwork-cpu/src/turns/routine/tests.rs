@@ -230,3 +230,40 @@ fn large_arrays_stay_in_loops() {
     let text = check(source, 1e-5);
     assert!(text.contains("while") && !text.contains("routine"), "{text}");
 }
+
+/// Quotients and remainders by numbers that vary, zero, minus one and the least number among them.
+#[test]
+fn single_numbers_are_divided() {
+    for elem in ["i8", "ui8", "i16", "ui16", "i32", "ui32", "i64", "ui64"] {
+        let ty = format!("tensor<{elem}>");
+        let source = format!(
+            "func.func @main(%n: tensor<i32>, %x: {ty}, %y: {ty}) -> ({ty}, {ty}, {ty}) {{
+            %zero = stablehlo.constant dense<0> : tensor<i32>
+            %q0 = stablehlo.constant dense<0> : {ty}
+            %r:4 = stablehlo.while(%i = %zero, %a = %x, %q = %q0, %s = %q0) : tensor<i32>, {ty}, {ty}, {ty}
+            cond {{
+                %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+                stablehlo.return %p : tensor<i1>
+            }} do {{
+                %one = stablehlo.constant dense<1> : tensor<i32>
+                %j = stablehlo.add %i, %one : tensor<i32>
+                %d = stablehlo.divide %a, %y : {ty}
+                %e = stablehlo.remainder %a, %y : {ty}
+                %f = stablehlo.subtract %e, %d : {ty}
+                stablehlo.return %j, %f, %d, %e : tensor<i32>, {ty}, {ty}, {ty}
+            }}
+            return %r#1, %r#2, %r#3 : {ty}, {ty}, {ty} }}"
+        );
+        let elem = ElementType::from_text(elem).unwrap();
+        let least = [i64::from(i8::MIN), i64::from(i16::MIN), i64::from(i32::MIN), i64::MIN]
+            [elem.storage_bytes().ilog2() as usize];
+        let number = |x: i64| Literal::from_i64s([], elem, &[x]).unwrap();
+        for x in [0, 1, 100, -7, least] {
+            for y in [0, 1, 3, -1, -5, least] {
+                for n in [1, 2] {
+                    is_routine(&check_on(&source, &[ints(&[], &[n]), number(x), number(y)], 0.0));
+                }
+            }
+        }
+    }
+}
