@@ -333,3 +333,17 @@ def queens(x):
         return jnp.where(empty, depth - 1, jnp.where(done, depth, depth + 1)), stack, count + done
     stack = jnp.zeros((9, 4), jnp.int32).at[0, 3].set(full) + 0 * x[0]
     return jax.lax.while_loop(lambda s: s[0] >= 0, step, (0, stack, 0))[2]
+
+
+@problem(F, "transform of numbers by a prime, f64 words", ints(998244353, 64, 256, dtype=np.uint32))
+def transform_of_numbers(x):
+    prime = 998244353
+    root = pow(3, (prime - 1) // 256, prime)
+    x, n = x.astype(jnp.uint64), 256
+    while n > 1:
+        x = x.reshape(64, -1, n)
+        a, b = x[..., :n // 2], x[..., n // 2:]
+        powers = np.array([pow(root, k * (256 // n), prime) for k in range(n // 2)], np.uint64)
+        x = jnp.concatenate([(a + b) % prime, (a + prime - b) % prime * powers % prime], -1)
+        n //= 2
+    return x.reshape(64, 256)

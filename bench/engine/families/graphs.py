@@ -222,3 +222,18 @@ def decisions(p, r):
         new = (r + 0.9 * jnp.einsum("asn,n->as", p, v)).max(0)
         return new, jnp.abs(new - v).max()
     return jax.lax.while_loop(lambda s: s[1] > 1e-4, step, (jnp.zeros(128), jnp.float32(1)))[0]
+
+
+@problem(F, "independent set, largest first", ints(8192, 32768), ints(8192, 32768), split=(0, 0))
+def independent(source, target):
+    rank = jax.random.uniform(jax.random.key(0), (8192,))
+
+    def step(state):
+        free, chosen = state
+        rest = jnp.where(free, rank, -1)
+        other = lambda v: jnp.where(source != target, rest[v], -1)
+        near = jnp.full(8192, -1.0).at[source].max(other(target)).at[target].max(other(source))
+        new = free & (rest > near)
+        reached = jnp.zeros(8192, bool).at[source].max(new[target]).at[target].max(new[source])
+        return free & ~new & ~reached, chosen | new
+    return jax.lax.while_loop(lambda s: s[0].any(), step, (jnp.ones(8192, bool), jnp.zeros(8192, bool)))[1]

@@ -493,3 +493,35 @@ problem(F, "low-rank layer", (512, 512), (512, 512), (512, 8), (8, 512))(lambda 
 problem(F, "weights by examples", (64, 32), (64, 32, 48), split=(0, 0))(lambda x, w: jax.nn.relu(jnp.einsum("bi,bio->bo", x, w)))
 problem(F, "segments of points", (4096, 3), (3, 64), (64, 128), ints(32, 4096), split=(0, None, None, 0))(
     lambda x, a, b, i: jax.ops.segment_max(jax.nn.relu(jax.nn.relu(x @ a) @ b), i, 32))
+
+
+@problem(F, "images turned, cropped and mixed", uniform(16, 48, 48, 3))
+def augmented(x):
+    def one(key, image):
+        a, b, c, d = jax.random.split(key, 4)
+        angle = jax.random.uniform(a, (), minval=-0.5, maxval=0.5)
+        i, j = jnp.mgrid[:48, :48] - 23.5
+        at = [jnp.cos(angle) * i - jnp.sin(angle) * j + 23.5, jnp.sin(angle) * i + jnp.cos(angle) * j + 23.5]
+        turned = jax.vmap(lambda x: jax.scipy.ndimage.map_coordinates(x, at, 1, mode="nearest"), 2, 2)(image)
+        k, l = jax.random.randint(b, (2,), 0, 16)
+        cropped = jax.lax.dynamic_slice(turned, (k, l, 0), (32, 32, 3))
+        cropped = jnp.where(jax.random.bernoulli(c), cropped[:, ::-1], cropped)
+        return cropped * jax.random.uniform(d, (3,), minval=0.8, maxval=1.2)
+    y = jax.vmap(one)(jax.random.split(jax.random.key(3), 16), x)
+    share = jax.random.beta(jax.random.key(1), 0.4, 0.4, (16, 1, 1, 1))
+    return share * y + (1 - share) * y[::-1]
+
+
+@problem(F, "splats in order gradient", uniform(128, 2), (128, 3), uniform(128, 3), split=(None,))
+def splats(middle, shape, color):
+    """Translucent Gaussians over an image, the nearest first."""
+    grid = jnp.stack(jnp.meshgrid(jnp.linspace(0, 1, 48), jnp.linspace(0, 1, 48)), -1)
+
+    def loss(middle, shape, color):
+        d = grid[:, :, None] - middle
+        a, b, c = jnp.exp(shape[:, 0]), jnp.exp(shape[:, 1]), 0.2 * shape[:, 2]
+        opaque = 0.9 * jnp.exp(-100 * jnp.abs(a * d[..., 0] ** 2 + b * d[..., 1] ** 2 + c * d[..., 0] * d[..., 1]))
+        seen = jnp.cumprod(1 - opaque, -1)
+        seen = jnp.concatenate([jnp.ones_like(seen[..., :1]), seen[..., :-1]], -1)
+        return jnp.mean(((opaque * seen)[..., None] * color).sum(2) ** 2)
+    return jax.grad(loss, (0, 1, 2))(middle, shape, color)

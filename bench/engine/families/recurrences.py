@@ -259,3 +259,14 @@ def sieve(x):
     i = jnp.arange(4096)
     strike = lambda k, prime: prime & ((i % jnp.maximum(k, 2) != 0) | (i <= k))
     return jax.lax.fori_loop(2, 64, strike, x >= 0)
+
+
+@problem(F, "rotations, associative", (2048, 4), (2048, 3, 3), split=(0, 0))
+def rotations(q, m):
+    def times(p, q):
+        (a, b, c, d), (e, f, g, h) = jnp.moveaxis(p, -1, 0), jnp.moveaxis(q, -1, 0)
+        return jnp.stack([a * e - b * f - c * g - d * h, a * f + b * e + c * h - d * g,
+                          a * g - b * h + c * e + d * f, a * h + b * g - c * f + d * e], -1)
+    q = q / jnp.linalg.norm(q, axis=1, keepdims=True)
+    chained = jax.lax.associative_scan(lambda a, b: b @ a, jnp.eye(3) + 0.01 * m)
+    return jax.lax.associative_scan(times, q), chained

@@ -403,3 +403,62 @@ def periodic(x):
 
 problem(F, "polar coordinates f64", lambda r: r.standard_normal((2, 1 << 16)), split=(1,))(
     lambda x: (jnp.hypot(x[0], x[1]), jnp.arctan2(x[0], x[1])))
+
+
+@problem(F, "molecules, lists of cells", uniform(4096, 3), split=(None,))
+def lists(x):
+    """Forces from the 27 cells around each, which hold up to 24."""
+    n, c, most = 4096, 8, 24
+    at = jnp.clip(jnp.floor(x * c).astype(jnp.int32), 0, c - 1)
+    cell = at[:, 0] * c * c + at[:, 1] * c + at[:, 2]
+    order = jnp.argsort(cell)
+    rank = jnp.arange(n) - jnp.searchsorted(cell[order], jnp.arange(c ** 3))[cell[order]]
+    table = jnp.full((c ** 3, most), n).at[cell[order], rank].set(order, mode="drop")
+    around = np.stack(np.meshgrid(*[np.arange(-1, 2)] * 3, indexing="ij"), -1).reshape(-1, 3)
+    near = (at[:, None] + around) % c
+    other = table[near[..., 0] * c * c + near[..., 1] * c + near[..., 2]].reshape(n, -1)
+    d = x[:, None] - jnp.concatenate([x, jnp.full((1, 3), 1e3)])[other]
+    d = jnp.where((other == n)[..., None], 1e3, d - jnp.round(d))
+    r2 = (d * d).sum(-1)
+    force = jnp.where((r2 < 0.01) & (other != jnp.arange(n)[:, None]), 1 / (r2 + 0.005) ** 2, 0)
+    return (force[..., None] * d).sum(1)
+
+
+@problem(F, "maxwell, three dimensions", uniform(48, 48, 48))
+def maxwell_3d(x):
+    def curl(field, s):
+        x, y, z = field
+        d = lambda f, axis: (jnp.roll(f, -s, axis) - f) * s
+        return d(z, 1) - d(y, 2), d(x, 2) - d(z, 0), d(y, 0) - d(x, 1)
+
+    def step(state):
+        e, h = state
+        h = tuple(a - 0.4 * b for a, b in zip(h, curl(e, 1)))
+        return tuple(a + 0.4 * b for a, b in zip(e, curl(h, -1))), h
+    return repeat(20, step, ((x, 0 * x, 0 * x), (0 * x, 0 * x, 0 * x)))[0]
+
+
+@problem(F, "discontinuous elements", uniform(2048, 8), (8, 8), (8,))
+def discontinuous(u, inside, face):
+    def slope(u):
+        jump = jnp.roll(u[:, -1], 1) - u[:, 0]
+        return u @ inside * 0.01 + jump[:, None] * face * 0.1
+
+    def step(u):
+        a = slope(u)
+        b = slope(u + 0.05 * a)
+        c = slope(u + 0.05 * b)
+        return u + 0.1 / 6 * (a + 2 * b + 2 * c + slope(u + 0.1 * c))
+    return repeat(50, step, u)
+
+
+@problem(F, "speeds from a wave, gradient", uniform(96, 96))
+def speeds(c):
+    def loss(c):
+        def step(state, t):
+            p, q = state
+            lap = sum(jnp.roll(p, d, a) for d in (1, -1) for a in (0, 1)) - 4 * p
+            new = (2 * p - q + 0.2 * c * lap).at[48, 48].add(jnp.exp(-0.1 * (t - 8) ** 2))
+            return (new, p), new[10, ::4]
+        return jnp.sum(jax.lax.scan(step, (0 * c, 0 * c), jnp.arange(50.0))[1] ** 2)
+    return jax.grad(loss)(c)

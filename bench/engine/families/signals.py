@@ -327,3 +327,41 @@ def bilinear(x, at):
 
 problem(F, "trilinear samples", uniform(64, 64, 64), uniform(1 << 16, 3), split=(None, 0))(
     lambda x, at: jax.scipy.ndimage.map_coordinates(x, list((at * 63).T), 1))
+
+
+@problem(F, "means of similar places", uniform(96, 96))
+def similar(x):
+    """Non-local means: each pixel of a neighborhood counts as much as its patch looks like the one in the middle."""
+    patches = jax.lax.conv_general_dilated_patches(jnp.pad(x, 3, mode="reflect")[None, :, :, None], (3, 3), (1, 1), "VALID",
+                                                   dimension_numbers=("NHWC", "HWIO", "NHWC"))[0]
+    padded = jnp.pad(x, 2, mode="edge")
+    weights, total = 0.0, 0.0
+    for i in range(5):
+        for j in range(5):
+            difference = ((patches[i:i + 96, j:j + 96] - patches[2:98, 2:98]) ** 2).sum(-1)
+            weight = jnp.exp(-difference / 0.1)
+            weights, total = weights + weight, total + weight * padded[i:i + 96, j:j + 96]
+    return total / weights
+
+
+@problem(F, "channels by polyphase", (64, 16384), uniform(8, 64))
+def channels(x, taps):
+    blocks = x.reshape(64, -1, 64)
+    frames = blocks[:, np.arange(249)[:, None] + np.arange(8)]
+    return jnp.abs(jnp.fft.fft(jnp.einsum("btpm,pm->btm", frames, taps))) ** 2
+
+
+@problem(F, "enlarged by splines", uniform(8, 128, 128))
+def enlarged(x):
+    a = np.sqrt(3.0) - 2
+
+    def coefficients(x):
+        f = jax.lax.scan(lambda c, v: (v + a * c,) * 2, x[0] / (1 - a), x)[1]
+        return 6 * jax.lax.scan(lambda c, v: (a * (c - v),) * 2, a / (a - 1) * f[-1], f, reverse=True)[1]
+    c = coefficients(x.transpose(1, 0, 2)).transpose(1, 0, 2)
+    c = coefficients(c.transpose(2, 0, 1)).transpose(1, 2, 0)
+    t = np.linspace(2, 125, 200)
+    i, f = np.floor(t).astype(int), (t - np.floor(t)).astype(np.float32)
+    b = np.stack([(1 - f) ** 3, 3 * f ** 3 - 6 * f ** 2 + 4, -3 * f ** 3 + 3 * f ** 2 + 3 * f + 1, f ** 3]) / 6
+    rows = sum(b[k][:, None] * c[:, i - 1 + k] for k in range(4))
+    return sum(b[k] * rows[:, :, i - 1 + k] for k in range(4))

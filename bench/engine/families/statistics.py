@@ -370,3 +370,20 @@ def negative_binomial(y, m):
         p = r / (r + jnp.exp(m))
         return -jnp.sum(gammaln(y + r) - gammaln(r) - gammaln(y + 1.0) + xlogy(r, p) + xlog1py(y, -p))
     return jax.grad(loss, (0, 1))(m, 2.0)
+
+
+@problem(F, "boosted stumps", (2048, 8), ints(2, 2048), split=(0, 0))
+def stumps(x, y):
+    sign = 2.0 * y - 1
+    says = jnp.where(x[:, :, None] > jnp.linspace(-2, 2, 17), 1.0, -1.0)
+
+    def step(w, _):
+        error = jnp.einsum("n,nft->ft", w, says != sign[:, None, None])
+        least = jnp.minimum(error, 1 - error)
+        best = jnp.argmin(least)
+        f, t = best // 17, best % 17
+        right = jnp.where(error[f, t] < 0.5, 1.0, -1.0)
+        weight = 0.5 * jnp.log((1 - least[f, t]) / (least[f, t] + 1e-9))
+        w = w * jnp.exp(-weight * sign * right * says[:, f, t])
+        return w / w.sum(), (best, weight)
+    return jax.lax.scan(step, jnp.ones(2048) / 2048, length=15)[1]
