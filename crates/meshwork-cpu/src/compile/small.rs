@@ -12,6 +12,8 @@ const MOST_OF_MATRICES: i64 = 32;
 const MOST_OF_VECTORS: i64 = 64;
 /// Products of a stack that is worth it.
 const LEAST: i64 = 64;
+/// The same where all of a term are neighbors in memory, so that a loop reads them as they are.
+const MOST_APART: i64 = 16;
 
 /// How many products there are, and the rows, columns and terms of each.
 struct Sizes {
@@ -19,6 +21,9 @@ struct Sizes {
     rows: i64,
     columns: i64,
     terms: i64,
+    /// Whether the matrix of each product with a vector is spread out in memory: its elements are as far apart as there are
+    /// products, and those of one place in all of them are neighbors.
+    apart: bool,
 }
 
 impl Sizes {
@@ -26,8 +31,9 @@ impl Sizes {
     fn is_stack(&self) -> bool {
         let (few, many) = (self.rows.min(self.columns), self.rows.max(self.columns));
         let most = if few == 1 { MOST_OF_VECTORS } else { MOST_OF_MATRICES };
-        let scales = few == 1 && self.terms == 1;
-        self.batch >= LEAST && (scales || few * many * self.terms <= most)
+        let long = few == 1 && (self.terms == 1 || self.apart);
+        let most_terms = if long { MOST_APART } else { MOST_TERMS };
+        self.batch >= LEAST && self.terms <= most_terms && (long || few * many * self.terms <= most)
     }
 }
 
@@ -61,10 +67,13 @@ fn write_out(module: &mut Module, op: OpId) -> bool {
     let extent = |shape: &[i64], list: &[i64]| list.iter().map(|&d| shape[d as usize]).product::<i64>();
     let (batch, k) = (extent(&l.dims, &dims.lhs_batch), extent(&l.dims, &dims.lhs_contract));
     let size = |shape: &[i64]| shape.iter().product::<i64>();
-    if !(1..=MOST_TERMS).contains(&k) || size(&out.dims) == 0 || l.elem != r.elem || l.elem != out.elem {
+    if k < 1 || size(&out.dims) == 0 || l.elem != r.elem || l.elem != out.elem {
         return false;
     }
-    let sizes = Sizes { batch, rows: size(&l.dims) / batch / k, columns: size(&r.dims) / batch / k, terms: k };
+    let (rows, columns) = (size(&l.dims) / batch / k, size(&r.dims) / batch / k);
+    let (shape, batched) = if rows >= columns { (&l.dims, &dims.lhs_batch) } else { (&r.dims, &dims.rhs_batch) };
+    let apart = batched.contains(&(shape.len() as i64 - 1));
+    let sizes = Sizes { batch, rows, columns, terms: k, apart };
     if !sizes.is_stack() {
         return false;
     }
@@ -163,5 +172,24 @@ mod tests {
             1e-5,
         );
         assert!(!text.contains("dot"), "{text}");
+    }
+
+    /// The same weights at every place of a row, one per channel: channels are neighbors.
+    #[test]
+    fn matrices_times_vectors_whose_elements_are_apart() {
+        for (m, k) in [(5, 3), (300, 8), (33, 16), (33, 17)] {
+            for elem in ["f32", "f64", "complex<f32>"] {
+                let text = check(
+                    &format!(
+                        "func.func @main(%a: tensor<{m}x{k}x66x{elem}>, %b: tensor<{k}x66x{elem}>) -> tensor<66x{m}x{elem}> {{
+                        %0 = stablehlo.dot_general %a, %b, batching_dims = [2] x [1], contracting_dims = [1] x [0]
+                            : (tensor<{m}x{k}x66x{elem}>, tensor<{k}x66x{elem}>) -> tensor<66x{m}x{elem}>
+                        return %0 : tensor<66x{m}x{elem}> }}"
+                    ),
+                    1e-5,
+                );
+                assert_eq!(text.contains("dot"), k > 16, "{elem} {m} {k}: {text}");
+            }
+        }
     }
 }

@@ -12,7 +12,6 @@ use super::nest::{Array, Loop, NoLoop, plan};
 use super::numbers;
 use super::range::Devices;
 use super::survey::Survey;
-use super::work::MAX_ARRAYS;
 use crate::compile::Compiler;
 use crate::step::{Buf, View};
 
@@ -43,6 +42,8 @@ struct Piece {
     lo: Vec<i64>,
     hi: Vec<i64>,
     beside: u32,
+    /// What may become more of them: none, once that was too much for one loop.
+    may_join: u32,
 }
 
 /// Positions of a dimension that are side by side because it is short.
@@ -116,9 +117,14 @@ impl Compiler<'_> {
         let before = built.loops.len();
         // A copy is a step of all devices, which must then read the same places.
         let uniform = devices == Devices::all(self.grid);
-        let mut work = vec![Piece { lo: vec![0; rank], hi: job.survey.domain.clone(), beside: job.survey.beside }];
+        let mut work = vec![Piece {
+            lo: vec![0; rank],
+            hi: job.survey.domain.clone(),
+            beside: job.survey.beside,
+            may_join: u32::MAX,
+        }];
         while let Some(piece) = work.pop() {
-            let Piece { lo, hi, beside } = piece;
+            let Piece { lo, hi, beside, may_join } = piece;
             let outer = job.survey.split.unwrap_or(rank);
             if (0..outer).any(|d| lo[d] >= hi[d]) {
                 continue;
@@ -164,7 +170,7 @@ impl Compiler<'_> {
                 let few = with(dim) * job.outputs.len() as i64
                     <= if is_interleaved(dim) { super::INTERLEAVED } else { super::SMALL };
                 let long = whole / with(dim).max(1) >= LEAST_BESIDE || whole <= super::SMALL;
-                job.survey.split.is_none() && beside >> dim & 1 == 0 && few && long
+                job.survey.split.is_none() && (may_join & !beside) >> dim & 1 == 1 && few && long
             };
             let most_beside = |dim: usize| if is_interleaved(dim) { super::INTERLEAVED } else { MAX_STACK };
             match stop {
@@ -173,7 +179,7 @@ impl Compiler<'_> {
                 Some(Stop::Cut { dim, at, value }) => {
                     // Pieces of a stack have much in common.
                     if hi[dim] - lo[dim] <= most_beside(dim) && fits_beside(dim) {
-                        work.push(Piece { lo, hi, beside: beside | 1 << dim });
+                        work.push(Piece { lo, hi, beside: beside | 1 << dim, may_join });
                         continue;
                     }
                     let thin = (at - lo[dim]).min(hi[dim] - at) * THIN <= hi[dim] - lo[dim];
@@ -192,8 +198,8 @@ impl Compiler<'_> {
                     let (mut middle_hi, mut middle_lo) = (hi.clone(), lo.clone());
                     middle_hi[dim] = at;
                     middle_lo[dim] = at;
-                    work.push(Piece { lo: middle_lo, hi, beside });
-                    work.push(Piece { lo, hi: middle_hi, beside });
+                    work.push(Piece { lo: middle_lo, hi, beside, may_join });
+                    work.push(Piece { lo, hi: middle_hi, beside, may_join });
                     continue;
                 }
             }
@@ -221,6 +227,12 @@ impl Compiler<'_> {
             let l = match planned {
                 Ok(l) => l,
                 Err(NoLoop::Kernel) => return Err(Halt::NoKernel),
+                // One position after the other takes as many arrays less.
+                Err(NoLoop::TooMany) if beside != job.survey.beside => {
+                    work.push(Piece { lo, hi, beside: job.survey.beside, may_join: 0 });
+                    continue;
+                }
+                Err(NoLoop::TooMany) => return Err(self.middle_of(job.survey, job.root).into()),
                 Err(_) => return Err(Outcome::WithoutReductions.into()),
             };
             // Short rows of results that another dimension runs across: their elements would be written one by one.
@@ -239,11 +251,8 @@ impl Compiler<'_> {
             let one = l.row.count_ones() == 1 && l.n > 1 && l.rows_to_join().is_none();
             let short = l.n <= MAX_STACK || l.n * widest <= VECTOR_BYTES;
             if one && short && l.n <= most_beside(dim) && fits_beside(dim) {
-                work.push(Piece { lo, hi, beside: beside | l.row });
+                work.push(Piece { lo, hi, beside: beside | l.row, may_join });
                 continue;
-            }
-            if l.arrays.len() > MAX_ARRAYS || l.counters.len() > MAX_ARRAYS {
-                return Err(self.middle_of(job.survey, job.root).into());
             }
             let l = match l.rows_to_join().filter(|_| uniform) {
                 Some(by) => l.joined(by, |i, a| repeat(self, &l, (i, a), by, copies)),

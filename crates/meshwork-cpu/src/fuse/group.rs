@@ -273,6 +273,7 @@ impl Compiler<'_> {
             Ok(survey) => survey,
             Err(first) => return Ok(Outcome::First(first)),
         };
+        let mut alone: Option<Survey> = None;
         let mut tries = 0;
         for other in self.companions(&survey, value) {
             if survey.joined.len() >= MAX_OUTPUTS || survey.inside.len() * 2 > MAX_INSIDE || tries == MAX_TRIES {
@@ -288,15 +289,28 @@ impl Compiler<'_> {
             roots.push(other);
             let scope = Scope { cx: &self.cx, stored: &self.fuse.stored, reductions, grid: self.grid };
             let Ok(both) = scope.survey(&domain, survey.split, &roots) else { continue };
-            let alone = scope.survey(&domain, survey.split, &[other]);
-            let has_edges = self.puts_edges(value) && alone.as_ref().is_ok_and(|a| self.is_edge_worth_a_step(a));
-            let related = alone.is_ok_and(|a| !has_edges && self.related(&survey, &a));
+            let own = scope.survey(&domain, survey.split, &[other]);
+            let has_edges = self.puts_edges(value) && own.as_ref().is_ok_and(|a| self.is_edge_worth_a_step(a));
+            let related = own.is_ok_and(|a| !has_edges && self.related(&survey, &a));
             if related && both.leaves.len() + both.joined.len() < MAX_ARRAYS / 3 {
-                survey = both;
+                alone.get_or_insert(std::mem::replace(&mut survey, both));
             }
         }
         let outputs = self.outputs(&survey, value);
-        self.add_step(&survey, &outputs, value)
+        let outcome = self.add_step(&survey, &outputs, value)?;
+        // What was joined may be what this is stored for: too much for one loop, and not to be stored first.
+        let stuck = match outcome {
+            Outcome::Done => false,
+            Outcome::First(other) => self.is_stuck(other),
+            Outcome::WithoutReductions => !reductions,
+        };
+        match alone {
+            Some(alone) if stuck => {
+                let outputs = self.outputs(&alone, value);
+                self.add_step(&alone, &outputs, value)
+            }
+            _ => Ok(outcome),
+        }
     }
 
     /// Whether two loops read or compute something in common that is worth sharing.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::graph::{Graph, Id, Moved, Node, Place};
 use super::interleaved::{self, Interleaved};
 use super::phases::{self, Output};
+use super::work::MAX_ARRAYS;
 use crate::kernel::ir::{Access, Arg};
 use crate::kernel::{Kernel, Stores};
 use crate::step::{Buf, Frame};
@@ -210,6 +211,8 @@ pub(crate) enum NoLoop {
     UnevenOutput,
     /// No such kernel exists.
     Kernel,
+    /// It would read, write or count along more arrays than a loop can.
+    TooMany,
 }
 
 /// The shape of a nest: groups of dimensions of the domain that are one loop each, and the row among them.
@@ -229,6 +232,10 @@ pub(crate) fn plan(graph: &Graph, outputs: &[(Id, Place)], split: Option<usize>)
             Node::Index(p) if !positions.contains(&p) => positions.push(p),
             _ => {}
         }
+    }
+    // Before a kernel is made, which takes long for so much.
+    if places.len() + outputs.len() > MAX_ARRAYS || positions.len() > MAX_ARRAYS {
+        return Err(NoLoop::TooMany);
     }
     let inputs: Vec<&Place> = places.iter().map(|&p| &graph.places[p as usize]).collect();
     let counters: Vec<&(Vec<i64>, i64)> = positions.iter().map(|&p| &graph.positions[p as usize]).collect();

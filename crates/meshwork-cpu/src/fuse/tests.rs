@@ -778,3 +778,47 @@ fn elements_are_gathered_before_they_are_overwritten() {
     let x = crate::library::testing::noise(&[40], ElementType::F32, 3);
     check_on(&source, &[x, places(7), places(11)], 1e-6);
 }
+
+/// Neighborhoods compared with the one in the middle, and what is at their places in a padded image: corners side by side would
+/// read too many arrays for one loop, and so would all sums at once.
+#[test]
+fn many_small_sums_beside_edges_are_loops() {
+    let (image, sums, padded) = ("tensor<48x48xf32>", "tensor<48x48x9xf32>", "tensor<52x52xf32>");
+    for places in [1, 2, 3, 9] {
+        let mut source = format!(
+            "func.func @main(%x: {image}, %r: tensor<2704x9xf32>, %m: tensor<9x9xf32>) -> {image} {{
+            %zero = stablehlo.constant dense<0.0> : tensor<f32>
+            %f = stablehlo.dot_general %r, %m, contracting_dims = [1] x [0] : (tensor<2704x9xf32>, tensor<9x9xf32>) -> tensor<2704x9xf32>
+            %p = stablehlo.reshape %f : (tensor<2704x9xf32>) -> tensor<52x52x9xf32>
+            %top = stablehlo.slice %x [0:1, 0:48] : ({image}) -> tensor<1x48xf32>
+            %end = stablehlo.slice %x [47:48, 0:48] : ({image}) -> tensor<1x48xf32>
+            %y = stablehlo.concatenate %top, %top, %x, %end, %end, dim = 0 : (tensor<1x48xf32>, tensor<1x48xf32>, {image}, tensor<1x48xf32>, tensor<1x48xf32>) -> tensor<52x48xf32>
+            %left = stablehlo.slice %y [0:52, 0:1] : (tensor<52x48xf32>) -> tensor<52x1xf32>
+            %right = stablehlo.slice %y [0:52, 47:48] : (tensor<52x48xf32>) -> tensor<52x1xf32>
+            %q = stablehlo.concatenate %left, %left, %y, %right, %right, dim = 1 : (tensor<52x1xf32>, tensor<52x1xf32>, tensor<52x48xf32>, tensor<52x1xf32>, tensor<52x1xf32>) -> {padded}
+            %scale = stablehlo.constant dense<-0.05> : {image}
+            %w0 = stablehlo.constant dense<0.0> : {image}
+            %s0 = stablehlo.constant dense<0.0> : {image}\n"
+        );
+        for k in 0..places {
+            let (i, j, n) = (k / 3, k % 3, k + 1);
+            let (to, beside) = (i + 48, j + 48);
+            source += &format!(
+                "%a{k} = stablehlo.slice %p [{i}:{to}, {j}:{beside}, 0:9] : (tensor<52x52x9xf32>) -> {sums}
+                %b{k} = stablehlo.slice %p [2:50, 2:50, 0:9] : (tensor<52x52x9xf32>) -> {sums}
+                %c{k} = stablehlo.subtract %a{k}, %b{k} : {sums}
+                %d{k} = stablehlo.multiply %c{k}, %c{k} : {sums}
+                %e{k} = stablehlo.reduce(%d{k} init: %zero) applies stablehlo.add across dimensions = [2] : ({sums}, tensor<f32>) -> {image}
+                %g{k} = stablehlo.multiply %e{k}, %scale : {image}
+                %h{k} = stablehlo.exponential %g{k} : {image}
+                %w{n} = stablehlo.add %w{k}, %h{k} : {image}
+                %o{k} = stablehlo.slice %q [{i}:{to}, {j}:{beside}] : ({padded}) -> {image}
+                %t{k} = stablehlo.multiply %h{k}, %o{k} : {image}
+                %s{n} = stablehlo.add %s{k}, %t{k} : {image}\n"
+            );
+        }
+        source += &format!("%z = stablehlo.divide %s{places}, %w{places} : {image} return %z : {image} }}");
+        let text = check(&source, 1e-4);
+        assert!(!text.contains("scalar ") && !text.contains("reduce f32"), "{places}: {text}");
+    }
+}

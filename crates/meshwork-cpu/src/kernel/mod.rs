@@ -15,6 +15,7 @@ mod prepare;
 mod print;
 pub(crate) mod routine;
 mod ty;
+mod uses;
 
 use std::fmt;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};

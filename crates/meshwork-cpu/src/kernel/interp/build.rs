@@ -7,6 +7,7 @@ use super::{Code, Instr, Place, Program, Reduction, TILE, far, far_apart, table}
 use crate::kernel::error::KernelError;
 use crate::kernel::ir::{Access, Body, Extent, Op, Phase, Ty, Val};
 use crate::kernel::lanes;
+use crate::kernel::uses::Uses;
 
 /// Lays out `body`; `types` are those that the check gave.
 pub fn build(body: &Body, types: &[Vec<Option<Ty>>]) -> Result<Program, KernelError> {
@@ -17,9 +18,9 @@ pub fn build(body: &Body, types: &[Vec<Option<Ty>>]) -> Result<Program, KernelEr
     let mut most = layout.bytes;
     // Constants stay for the whole call, so they are below the tiles of all phases.
     for phase in &body.phases {
-        let uses = uses(phase);
+        let last = Uses::of(phase).last;
         for (at, op) in phase.ops.iter().enumerate() {
-            if let (Op::Const(ty, bits), true) = (*op, uses[at] > at) {
+            if let (Op::Const(ty, bits), true) = (*op, last[at] > at) {
                 constants.place(&mut layout, ty, bits);
             }
         }
@@ -61,27 +62,6 @@ impl Constants {
             dst
         });
     }
-}
-
-/// The value that a chain of bitcasts starts from.
-fn root(ops: &[Op], mut v: usize) -> usize {
-    while let Op::Bitcast(_, a) = ops[v] {
-        v = usize::from(a);
-    }
-    v
-}
-
-/// Per value, the position of its last use, also by way of bitcasts; its own position if there is none.
-fn uses(phase: &Phase) -> Vec<usize> {
-    let mut last: Vec<usize> = (0..phase.ops.len()).collect();
-    for (at, op) in phase.ops.iter().enumerate() {
-        if !matches!(op, Op::Bitcast(..)) {
-            for a in op.operands() {
-                last[root(&phase.ops, usize::from(a))] = at;
-            }
-        }
-    }
-    last
 }
 
 struct Builder<'a> {
@@ -127,7 +107,7 @@ impl Builder<'_> {
     fn phase(&mut self) -> Result<Code, KernelError> {
         let phase = self.phase;
         let uniform = self.uniform();
-        let last = uses(phase);
+        let uses = Uses::of(phase);
         let mut code = Code { extent: phase.extent, uniform: vec![], tile: vec![], reductions: vec![] };
         let mut places: Vec<Place> = vec![];
         // Tiles whose value is last used by an op.
@@ -135,14 +115,14 @@ impl Builder<'_> {
         for (at, &op) in phase.ops.iter().enumerate() {
             let mut out = vec![];
             self.stays = uniform[at];
-            let place = self.op(at, op, &places, &last, &mut out, &mut code.reductions)?;
+            let place = self.op(at, op, &places, &uses, &mut out, &mut code.reductions)?;
             places.push(place);
             if let (Place::Tile(dst), Some(ty), false) = (place, self.types[at], matches!(op, Op::Bitcast(..))) {
                 if matches!(op, Op::Scalar(..)) {
                     out.push(Instr::Fill { dst, size: ty.size() });
                 }
                 if !uniform[at] {
-                    dying.entry(last[at]).or_default().push((ty.size(), dst));
+                    dying.entry(uses.last[at]).or_default().push((ty.size(), dst));
                 }
             }
             for (size, tile) in dying.remove(&at).unwrap_or_default() {
@@ -159,7 +139,7 @@ impl Builder<'_> {
         at: usize,
         op: Op,
         places: &[Place],
-        last: &[usize],
+        uses: &Uses,
         out: &mut Vec<Instr>,
         reductions: &mut Vec<Reduction>,
     ) -> Result<Place, KernelError> {
@@ -175,7 +155,7 @@ impl Builder<'_> {
                 out.push(Instr::Scalar { dst, scalar, size });
                 return Ok(Place::Tile(dst));
             }
-            Op::Load(arg) => return Ok(self.load(at, arg, last, out)),
+            Op::Load(arg) => return Ok(self.load(at, arg, uses, out)),
             Op::LoadAt(arg, at) => {
                 let dst = self.take(size);
                 out.push(Instr::LoadAt { arg, size, at: place(at), dst });
@@ -187,7 +167,7 @@ impl Builder<'_> {
             }
             Op::LoadTemp(temp, _) => {
                 let from = Place::Temp(temp, size);
-                if self.overwritten(at, last) {
+                if uses.overwritten(at) {
                     let dst = self.take(size);
                     out.push(Instr::Copy { dst, src: from, size });
                     return Ok(Place::Tile(dst));
@@ -263,18 +243,13 @@ impl Builder<'_> {
         Ok(Place::Tile(dst))
     }
 
-    /// Whether something is written between op `at` and the last use of its value.
-    fn overwritten(&self, at: usize, last: &[usize]) -> bool {
-        self.phase.ops[at..last[at]].iter().any(|op| matches!(op, Op::Store(..) | Op::StoreAt(..) | Op::StoreTemp(..)))
-    }
-
-    fn load(&mut self, at: usize, arg: u16, last: &[usize], out: &mut Vec<Instr>) -> Place {
+    fn load(&mut self, at: usize, arg: u16, uses: &Uses, out: &mut Vec<Instr>) -> Place {
         let arg_is = self.body.args[usize::from(arg)];
         let (size, lane) = (arg_is.elem.storage_bytes(), self.types[at].map_or(0, Ty::size));
         let convert = table::load(arg_is.elem).map(|f| f.best());
         let raw = Place::Arg(arg);
         let raw = match arg_is.access {
-            Access::Unit if convert.is_some() || !self.overwritten(at, last) => raw,
+            Access::Unit if convert.is_some() || !uses.overwritten(at) => raw,
             Access::Unit => {
                 let dst = self.take(size);
                 out.push(Instr::Copy { dst, src: raw, size });

@@ -10,6 +10,7 @@ use super::sign::{self, Signs};
 use super::triple;
 use crate::kernel::interp::{self, table};
 use crate::kernel::ir::{Access, BinaryOp, Body, Combine, Extent, Op, Phase, Ty, UnaryOp, Val};
+use crate::kernel::uses::Uses;
 use crate::kernel::{Stores, lanes, math};
 
 /// Which part of a phase is being written.
@@ -54,6 +55,8 @@ pub struct Lower<'a> {
     uniform: Vec<bool>,
     /// Per value, what stands for it in each vector in flight.
     vals: Vec<[V; 4]>,
+    /// Where values are last used.
+    uses: Uses,
     /// Negations that only products with a sum use, whose instruction can negate by itself.
     folded: Vec<bool>,
     /// Comparisons that a bit stands for.
@@ -112,6 +115,7 @@ impl<'a> Lower<'a> {
             lanes,
             uniform,
             vals: vec![[NONE; 4]; n],
+            uses: Uses::of(phase),
             folded: folded_negations(phase, types),
             signs: sign::find(phase, types),
             wanted: vec![0; n],
@@ -157,22 +161,6 @@ impl<'a> Lower<'a> {
                 }
             }
         }
-    }
-
-    /// Whether something is written between op `at` and the last use of its value.
-    fn overwritten(&self, at: usize) -> bool {
-        // A bitcast passes the value on.
-        let mut same = vec![at as Val];
-        let mut last = at;
-        for (i, op) in self.phase.ops.iter().enumerate().skip(at + 1) {
-            if op.operands().any(|v| same.contains(&v)) {
-                last = i;
-                if matches!(op, Op::Bitcast(..)) {
-                    same.push(i as Val);
-                }
-            }
-        }
-        self.phase.ops[at..last].iter().any(|op| matches!(op, Op::Store(..) | Op::StoreAt(..) | Op::StoreTemp(..)))
     }
 
     /// Lowers the uniform part; its values stay known for the other parts.
@@ -383,7 +371,7 @@ impl<'a> Lower<'a> {
                 if ty == Ty::Pred {
                     self.load_mask(code, at, raw)
                 } else {
-                    if self.overwritten(at) {
+                    if self.uses.overwritten(at) {
                         code.insts.push(Inst::Touch(raw));
                     }
                     raw
@@ -564,7 +552,7 @@ impl<'a> Lower<'a> {
             ElementType::BF16 => code.widen_bf16(raw),
             ElementType::F16 => code.widen_f16(raw),
             _ => {
-                if matches!(code.unit.values[raw as usize].home, Home::Arg { .. }) && self.overwritten(at) {
+                if matches!(code.unit.values[raw as usize].home, Home::Arg { .. }) && self.uses.overwritten(at) {
                     code.insts.push(Inst::Touch(raw));
                 }
                 raw
