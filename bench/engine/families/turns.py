@@ -1,4 +1,4 @@
-"""Loops whose turns are a few small steps: solvers, tables, games of chance."""
+"""Loops whose turns are a few small steps: solvers, filters, integrators, tables, games of chance."""
 import jax
 import jax.numpy as jnp
 
@@ -143,3 +143,247 @@ def backtracking(a, b):
         t = jax.lax.while_loop(lambda t: f(x - t * g) > f(x) - 0.3 * t * (g @ g), lambda t: 0.5 * t, jnp.float32(1))
         return x - t * g, f(x)
     return jax.lax.scan(step, jnp.zeros(24), length=200)[1]
+
+
+@problem(F, "pendulum by runge-kutta", uniform(4), split=(None,))
+def pendulum(x):
+    def slope(s):
+        a, b, u, v = s
+        d = a - b
+        k = 2 - jnp.cos(d) ** 2
+        p = (-jnp.sin(d) * (u * u * jnp.cos(d) + v * v) - 2 * jnp.sin(a) + jnp.sin(b) * jnp.cos(d)) / k
+        q = (2 * jnp.sin(d) * u * u + v * v * jnp.sin(d) * jnp.cos(d) + 2 * jnp.sin(a) * jnp.cos(d) - 2 * jnp.sin(b)) / k
+        return jnp.stack([u, v, p, q])
+
+    def step(s, _):
+        h = 0.01
+        a = slope(s)
+        b = slope(s + h / 2 * a)
+        c = slope(s + h / 2 * b)
+        d = slope(s + h * c)
+        s = s + h / 6 * (a + 2 * b + 2 * c + d)
+        return s, s
+    return jax.lax.scan(step, x, length=2000)[1]
+
+
+@problem(F, "five bodies by verlet", uniform(5, 3), (5, 3), uniform(5), split=(None,))
+def verlet(x, v, m):
+    def force(x):
+        d = x[None] - x[:, None]
+        r = (d * d).sum(-1) + 0.05
+        return (m[None, :, None] * d / (r * jnp.sqrt(r))[..., None]).sum(1)
+
+    def step(s, _):
+        x, v, a = s
+        x = x + 0.01 * v + 0.00005 * a
+        b = force(x)
+        v = v + 0.005 * (a + b)
+        return (x, v, b), 0.5 * (m[:, None] * v * v).sum()
+    return jax.lax.scan(step, (x, v, force(x)), length=1000)[1]
+
+
+@problem(F, "kalman filter of six", (1000, 3), (6, 6), (3, 6), split=(None,))
+def kalman(z, a, h):
+    a = jnp.eye(6) + 0.01 * a
+
+    def step(s, z):
+        x, p = s
+        x, p = a @ x, a @ p @ a.T + 0.01 * jnp.eye(6)
+        g = jnp.linalg.solve(h @ p @ h.T + jnp.eye(3), h @ p).T
+        x = x + g @ (z - h @ x)
+        return (x, p - g @ h @ p), x
+    return jax.lax.scan(step, (jnp.zeros(6), jnp.eye(6)), z)[1]
+
+
+@problem(F, "viterbi of twelve states", (800, 12), (12, 12), split=(None,))
+def viterbi(e, t):
+    def step(s, e):
+        c = s[:, None] + t
+        return c.max(0) + e, c.argmax(0)
+    last, back = jax.lax.scan(step, e[0], e[1:])
+    return jax.lax.scan(lambda k, b: (b[k], k), last.argmax(), back, reverse=True)[1]
+
+
+@problem(F, "gru gradient", (200, 16), (48, 16), (48, 16), split=(None,))
+def gru_gradient(x, w, u):
+    def loss(w, u):
+        def step(h, x):
+            a, b = w @ x * 0.2, u @ h * 0.2
+            r, z = jax.nn.sigmoid(a[:16] + b[:16]), jax.nn.sigmoid(a[16:32] + b[16:32])
+            n = jnp.tanh(a[32:] + r * b[32:])
+            h = (1 - z) * n + z * h
+            return h, (h * h).sum()
+        return jax.lax.scan(step, jnp.zeros(16), x)[1].sum()
+    return jax.grad(loss, (0, 1))(w, u)
+
+
+@problem(F, "beam search of a chain", (100, 32, 32), split=(None,))
+def beams(t):
+    def step(s, t):
+        score, at = s
+        all = (score[:, None] + t[at]).reshape(-1)
+        best, k = jax.lax.top_k(all, 4)
+        return (best, k % 32), (k // 32, k % 32)
+    return jax.lax.scan(step, (jnp.zeros(4), jnp.arange(4)), t)[1]
+
+
+@problem(F, "lu of small matrices", (64, 8, 8), split=(None,))
+def lu(a):
+    def one(a):
+        def eliminate(k, a):
+            f = jnp.where(jnp.arange(8) > k, a[:, k] / a[k, k], 0.0)
+            a = a - f[:, None] * jnp.where(jnp.arange(8) >= k, a[k], 0.0)[None]
+            return a.at[:, k].add(f)
+        return jax.lax.fori_loop(0, 8, eliminate, a)
+    return jax.lax.map(one, a + 8 * jnp.eye(8))
+
+
+@problem(F, "newton until all settle", uniform(4096))
+def newton(y):
+    def one(y):
+        def step(s):
+            x, d, n = s
+            d = (x * x * x + x - y) / (3 * x * x + 1)
+            return x - d, d, n + 1
+        return jax.lax.while_loop(lambda s: (jnp.abs(s[1]) > 1e-6) & (s[2] < 50), step, (y, jnp.float32(1), 0))[0]
+    return jax.vmap(one)(y)
+
+
+@problem(F, "least of a queue, taken and put", uniform(64), uniform(2000), split=(None,))
+def queue(q, u):
+    def step(q, u):
+        k = q.argmin()
+        t = q[k]
+        return q.at[k].set(t + u), t
+    return jax.lax.scan(step, q, u)[1]
+
+
+@problem(F, "edit distance by rows", ints(4, 128), ints(4, 128), split=(None,))
+def edits(a, b):
+    def row(d, x):
+        i, c = x
+
+        def cell(left, x):
+            up, corner, b = x
+            v = jnp.minimum(jnp.minimum(left, up) + 1, corner + (b != c))
+            return v, v
+        _, rest = jax.lax.scan(cell, i + 1, (d[1:], d[:-1], b))
+        return jnp.concatenate([(i + 1)[None], rest]), None
+    return jax.lax.scan(row, jnp.arange(129), (jnp.arange(128), a))[0]
+
+
+@problem(F, "cells by rule 110", ints(2, 256), split=(None,))
+def cells(x):
+    rule = jnp.array([0, 1, 1, 1, 0, 1, 1, 0])
+
+    def step(x, _):
+        x = rule[4 * jnp.roll(x, 1) + 2 * x + jnp.roll(x, -1)]
+        return x, x.sum()
+    return jax.lax.scan(step, x, length=500)[1]
+
+
+@problem(F, "one shift register", ints(1 << 16, 1, low=1), split=(None,))
+def register(x):
+    def step(s, _):
+        bit = (s ^ (s >> 2) ^ (s >> 3) ^ (s >> 5)) & 1
+        return (s >> 1) | (bit << 15), bit
+    return jax.lax.scan(step, x[0], length=10000)[1]
+
+
+@problem(F, "thomas, one system", uniform(1000), uniform(1000), uniform(1000), (1000,), split=(None,))
+def thomas(a, b, c, d):
+    def down(s, x):
+        u, v = s
+        a, b, c, d = x
+        k = 1 / (b + 3 - a * u)
+        s = c * k, (d - a * v) * k
+        return s, s
+    _, (u, v) = jax.lax.scan(down, (jnp.float32(0), jnp.float32(0)), (a, b, c, d))
+    return jax.lax.scan(lambda x, s: ((y := s[1] - s[0] * x), y), jnp.float32(0), (u, v), reverse=True)[1]
+
+
+@problem(F, "levinson of one series", uniform(65), split=(None,))
+def levinson(r):
+    r = r * 0.1
+    r = r.at[0].set(4.0)
+    n = 64
+    i = jnp.arange(n + 1)
+
+    def step(k, s):
+        a, e = s
+        g = -(a * jnp.where(i < k, r[jnp.abs(k - i)], 0.0)).sum() / e
+        a = a + g * jnp.where(i <= k, a[jnp.abs(k - i)], 0.0)
+        return a, e * (1 - g * g)
+    return jax.lax.fori_loop(1, n, step, (jnp.zeros(n + 1).at[0].set(1.0), r[0]))[0]
+
+
+@problem(F, "conjugate gradients of twenty", (20, 20), (20,), split=(None,))
+def conjugate(a, b):
+    a = a @ a.T / 20 + jnp.eye(20)
+
+    def step(s):
+        x, r, p, q, n = s
+        ap = a @ p
+        t = q / (p @ ap)
+        x, r = x + t * p, r - t * ap
+        n2 = r @ r
+        return x, r, r + n2 / q * p, n2, n + 1
+
+    def solve(b):
+        return jax.lax.while_loop(lambda s: (s[3] > 1e-10) & (s[4] < 60), step, (b * 0, b, b, b @ b, 0))[0]
+    return repeat(20, lambda z: solve(b + 0.1 * z), b)
+
+
+@problem(F, "sinkhorn of twenty", (20, 20), split=(None,))
+def sinkhorn(c):
+    k = jnp.exp(-c)
+
+    def step(s, _):
+        u, v = s
+        u = 0.05 / (k @ v)
+        v = 0.05 / (u @ k)
+        return (u, v), jnp.abs(u).max()
+    return jax.lax.scan(step, (jnp.ones(20), jnp.ones(20)), length=500)[1]
+
+
+@problem(F, "sinkhorn in logarithms", (16, 16), split=(None,))
+def sinkhorn_logarithms(c):
+    def step(s, _):
+        f, g = s
+        f = -jax.nn.logsumexp(g[None] - c, axis=1)
+        g = -jax.nn.logsumexp(f[:, None] - c, axis=0)
+        return (f, g), None
+    return jax.lax.scan(step, (jnp.zeros(16), jnp.zeros(16)), length=300)[0]
+
+
+@problem(F, "momentum, gradient of a scan", (64, 8), (8,), split=(None,))
+def meta(x, y):
+    def run(rate):
+        def step(s, x):
+            w, m = s
+            g = jax.grad(lambda w: jnp.square(jnp.tanh(w @ x) - 0.5).sum())(w)
+            m = 0.9 * m + g
+            return (w - rate * m, m), None
+        return jnp.square(jax.lax.scan(step, (y, y * 0), jnp.tile(x, (8, 1)))[0][0]).sum()
+    return jax.value_and_grad(run)(jnp.float32(0.01))
+
+
+@problem(F, "union and find", ints(300, 600), ints(300, 600), split=(None,))
+def union(a, b):
+    def root(p, x):
+        return jax.lax.while_loop(lambda x: p[x] != x, lambda x: p[x], x)
+
+    def join(p, e):
+        x, y = root(p, e[0]), root(p, e[1])
+        return p.at[x].set(y), x == y
+    return jax.lax.scan(join, jnp.arange(300), (a, b))[1]
+
+
+@problem(F, "insertion sort", uniform(128), split=(None,))
+def insertion(x):
+    def insert(i, x):
+        v = x[i]
+        k, x = jax.lax.while_loop(lambda s: (s[0] > 0) & (s[1][s[0] - 1] > v),
+                                  lambda s: (s[0] - 1, s[1].at[s[0]].set(s[1][s[0] - 1])), (i, x))
+        return x.at[k].set(v)
+    return jax.lax.fori_loop(1, 128, insert, x)
