@@ -395,6 +395,18 @@ impl Run<'_> {
     unsafe fn step(&self, number: u32, device: &Device, scratch: &mut Scratch) -> Result<(), Fault> {
         let step = &self.tape.steps[number as usize];
         device.begin(number);
+        if step.parts == 1 && self.recorder.is_none() && !self.tape.has_awaits {
+            // SAFETY: this thread has the device alone, and the plan gives the step valid buffers.
+            return unsafe { step.work.run(&device.frame(), scratch, 0) };
+        }
+        // SAFETY: as above.
+        unsafe { self.watched_step(number, device, scratch) }
+    }
+
+    /// A step of several parts, or one that is recorded, or during which messages arrive.
+    #[inline(never)]
+    unsafe fn watched_step(&self, number: u32, device: &Device, scratch: &mut Scratch) -> Result<(), Fault> {
+        let step = &self.tape.steps[number as usize];
         let start = self.recorder.map(Recorder::now);
         for part in 0..step.parts {
             // SAFETY: this thread has the device alone, and the plan gives the step valid buffers.

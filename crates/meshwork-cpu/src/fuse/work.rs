@@ -5,7 +5,7 @@ use std::sync::Arc;
 use meshwork_ir::ElementType;
 
 use crate::kernel::ir::{BinaryOp, Call, Op};
-use crate::kernel::{Kernel, Stores};
+use crate::kernel::{Kernel, Prepared, Stores};
 use crate::step::{Apart, Bands, Buf, Fault, Frame, Scratch, Work};
 
 use super::graph::Moved;
@@ -31,22 +31,40 @@ pub struct Fused {
     cost: u64,
 }
 
-/// How a loop is run. In long loops over short rows most of the time would go into describing each call.
+/// How a task is run. In long loops over short rows most of the time would go into describing each call.
 #[derive(Debug)]
 enum Way {
-    /// By one call or several, described each time.
+    /// By calls that are described each time.
     Calls,
-    /// It is one call, of which all but the pointers is here.
-    OneCall(Box<[i64]>),
+    /// By a few calls, of which all but the pointers is here.
+    Known(Box<[Known]>),
     /// It is one element.
     Element,
     /// It adds this to an integer of so many bytes.
     Count(i64, u64),
 }
 
+/// A call of a kernel, and how many bytes after its start each array begins there.
+#[derive(Debug)]
+struct Known {
+    call: Prepared,
+    offsets: Box<[isize]>,
+}
+
+/// Calls of a task that are described once.
+const MOST_KNOWN: usize = 4;
+
 impl Way {
-    fn of(l: &Loop) -> Way {
-        if l.outer.len() > 1 || l.past.is_some() || !l.interleaved.is_empty() || l.arrays.iter().any(|a| a.across) {
+    /// How the tasks of the only part are run. Where there are more, each takes long.
+    fn of_all(loops: &[Loop], parts: &[Vec<Task>]) -> Vec<Way> {
+        match parts {
+            [tasks] => tasks.iter().map(|task| Way::of(&loops[task.which as usize], task)).collect(),
+            _ => vec![],
+        }
+    }
+
+    fn of(l: &Loop, task: &Task) -> Way {
+        if l.past.is_some() || !l.interleaved.is_empty() || l.arrays.iter().any(|a| a.across) {
             return Way::Calls;
         }
         if l.n == 1 && l.outer.is_empty() && l.kernel.single().is_some() {
@@ -54,13 +72,46 @@ impl Way {
         }
         let strides: Vec<isize> = l.arrays.iter().map(|a| a.step as isize).collect();
         let row_strides: Vec<isize> = l.arrays.iter().map(|a| a.strides.last().map_or(0, |&s| s as isize)).collect();
-        let counter = |c: &Counter| [c.base, c.strides.last().copied().unwrap_or(0), c.step];
-        let index: Vec<[i64; 3]> = l.counters.iter().map(counter).collect();
-        let rows = l.outer.first().map_or(1, |&n| n as usize);
-        let (strides, row_strides, index) = (&strides[..], &row_strides[..], &index[..]);
-        let call = Call { ptrs: &[], row_strides, strides, rows, n: l.n as usize, index };
-        l.kernel.words(&call).map_or(Way::Calls, Way::OneCall)
+        let (strides, row_strides, n) = (&strides[..], &row_strides[..], (task.cols.1 - task.cols.0) as usize);
+        let known = |(row, rows): (i64, i64)| {
+            let start = |strides: &[i64], step: i64| offset(&l.outer, row, strides) + task.cols.0 * step;
+            let counter =
+                |c: &Counter| [c.base + start(&c.strides, c.step), c.strides.last().map_or(0, |&s| s), c.step];
+            let index: Vec<[i64; 3]> = l.counters.iter().map(counter).collect();
+            let call = Call { ptrs: &[], row_strides, strides, rows: rows as usize, n, index: &index };
+            let offsets = l.arrays.iter().map(|a| start(&a.strides, a.step) as isize).collect();
+            Some(Known { call: l.kernel.prepared(&call)?, offsets })
+        };
+        let calls: Vec<(i64, i64)> = calls(&l.outer, task.rows).take(MOST_KNOWN + 1).collect();
+        let known = if calls.len() > MOST_KNOWN { None } else { calls.into_iter().map(known).collect() };
+        known.map_or(Way::Calls, Way::Known)
     }
+}
+
+/// The first row of each call over rows `rows` (counted through all outer loops), and how many it has.
+fn calls(outer: &[i64], rows: (i64, i64)) -> impl Iterator<Item = (i64, i64)> {
+    let inner = outer.last().copied().unwrap_or(1);
+    let mut r = rows.0;
+    std::iter::from_fn(move || {
+        if r >= rows.1 {
+            return None;
+        }
+        let first = if inner > 0 { r % inner } else { 0 };
+        let many = (inner - first).min(rows.1 - r);
+        r += many;
+        Some((r - many, many))
+    })
+}
+
+/// Where row `row` starts, with a step for each outer loop.
+fn offset(outer: &[i64], row: i64, steps: &[i64]) -> i64 {
+    let mut rest = row;
+    let mut sum = 0;
+    for (&n, &step) in outer.iter().zip(steps).rev() {
+        sum += rest % n * step;
+        rest /= n;
+    }
+    sum
 }
 
 /// What is added, if `l` adds a constant to an integer.
@@ -97,7 +148,7 @@ impl Fused {
             (t.rows.1 - t.rows.0) as u64 * ((t.cols.1 - t.cols.0) as u64 * l.cost / 1000 + 2)
         };
         let cost = parts.iter().flatten().map(one).sum::<u64>().max(1);
-        let ways = loops.iter().map(Way::of).collect();
+        let ways = Way::of_all(&loops, &parts);
         Fused { loops, ways, parts, cost }
     }
 
@@ -145,7 +196,7 @@ impl Fused {
                 r += row_step;
             }
         }
-        let ways = loops.iter().map(Way::of).collect();
+        let ways = Way::of_all(&loops, &parts);
         Fused { loops, ways, parts, cost: cost.max(1) }
     }
 
@@ -178,7 +229,7 @@ impl Fused {
             }
             loops.push(Loop { kernel, arrays, ..l.clone() });
         }
-        let ways = loops.iter().map(Way::of).collect();
+        let ways = Way::of_all(&loops, &self.parts);
         self.is_whole().then(|| Fused { loops, ways, parts: self.parts.clone(), cost: self.cost })
     }
 
@@ -223,21 +274,23 @@ impl Work for Fused {
 
     #[inline]
     unsafe fn run(&self, frame: &Frame<'_>, scratch: &mut Scratch, part: usize) -> Result<(), Fault> {
-        for task in &self.parts[part] {
+        for (i, task) in self.parts[part].iter().enumerate() {
             let l = &self.loops[task.which as usize];
             // SAFETY: in all arms: passed on from the caller; the loop's arrays are inside their buffers.
             unsafe {
-                let starts = l.arrays.iter().map(|a| a.start(frame));
-                match (&self.ways[task.which as usize], l.kernel.single()) {
-                    (Way::OneCall(words), _) if task.rows == (0, words[0]) && task.cols == (0, words[1]) => {
-                        l.kernel.run_words(words, starts, scratch)
+                match (self.ways.get(i), l.kernel.single()) {
+                    (Some(Way::Known(calls)), _) => {
+                        for Known { call, offsets } in calls {
+                            let starts = l.arrays.iter().zip(offsets).map(|(a, &by)| a.start(frame).offset(by));
+                            l.kernel.run_prepared(call, starts, scratch);
+                        }
                     }
-                    (Way::Element, Some(single)) => single.run(starts, scratch),
-                    (&Way::Count(4, by), _) => {
+                    (Some(Way::Element), Some(single)) => single.run(l.arrays.iter().map(|a| a.start(frame)), scratch),
+                    (Some(&Way::Count(4, by)), _) => {
                         let [from, to] = [0, 1].map(|i| l.arrays[i].start(frame).cast::<u32>());
                         to.write(from.read().wrapping_add(by as u32));
                     }
-                    (&Way::Count(_, by), _) => {
+                    (Some(&Way::Count(_, by)), _) => {
                         let [from, to] = [0, 1].map(|i| l.arrays[i].start(frame).cast::<u64>());
                         to.write(from.read().wrapping_add(by));
                     }
@@ -340,26 +393,12 @@ unsafe fn run_with<const N: usize>(
     let mut strides = [0isize; N];
     let mut index = [[0i64; 3]; N];
     let (count, counters) = (l.arrays.len(), l.counters.len());
-    let inner = l.outer.last().copied().unwrap_or(1);
-    let depth = l.outer.len();
     for (i, a) in l.arrays.iter().enumerate() {
         strides[i] = a.step as isize;
         row_strides[i] = a.strides.last().copied().unwrap_or(0) as isize;
     }
-    let mut r = rows.0;
-    while r < rows.1 {
-        // The row number as one coordinate per outer loop.
-        let first = if inner > 0 { r % inner } else { 0 };
-        let many = (inner - first).min(rows.1 - r);
-        let at = |steps: &[i64]| {
-            let mut rest = r;
-            let mut sum = 0;
-            for d in (0..depth).rev() {
-                sum += rest % l.outer[d] * steps[d];
-                rest /= l.outer[d];
-            }
-            sum
-        };
+    for (row, many) in calls(&l.outer, rows) {
+        let at = |steps: &[i64]| offset(&l.outer, row, steps);
         for (i, a) in l.arrays.iter().enumerate() {
             let byte = at(&a.strides) + cols.0 * a.step;
             // SAFETY: the nest keeps every array inside its buffer.
@@ -387,7 +426,6 @@ unsafe fn run_with<const N: usize>(
                 run_call(l, &call, scratch)
             }
         }
-        r += many;
     }
 }
 

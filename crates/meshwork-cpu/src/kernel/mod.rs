@@ -57,6 +57,13 @@ pub fn code_bytes() -> usize {
     0
 }
 
+/// A call of a kernel, all but its pointers.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    #[cfg(target_arch = "x86_64")]
+    call: jit::Prepared,
+}
+
 /// A kernel that can run.
 pub struct Kernel {
     body: Body,
@@ -143,9 +150,9 @@ impl Kernel {
     }
 
     /// What is the same in all calls like `call`, whatever its pointers are, if there is a short way to run these.
-    pub(crate) fn words(&self, call: &Call<'_>) -> Option<Box<[i64]>> {
+    pub(crate) fn prepared(&self, call: &Call<'_>) -> Option<Prepared> {
         #[cfg(target_arch = "x86_64")]
-        return self.compiled.as_ref().and_then(|c| c.words(call));
+        return Some(Prepared { call: self.compiled.as_ref()?.prepared(call)? });
         #[cfg(not(target_arch = "x86_64"))]
         {
             let _ = call;
@@ -153,19 +160,24 @@ impl Kernel {
         }
     }
 
-    /// Runs the kernel on the call that [`words`](Kernel::words) are of, with these pointers.
+    /// Runs the kernel on the call that `prepared` was made for, with these pointers.
     ///
     /// # Safety
     /// As for [`run`](Kernel::run).
     #[inline]
-    pub(crate) unsafe fn run_words(&self, words: &[i64], ptrs: impl Iterator<Item = *mut u8>, scratch: &mut Scratch) {
+    pub(crate) unsafe fn run_prepared(
+        &self,
+        prepared: &Prepared,
+        ptrs: impl Iterator<Item = *mut u8>,
+        scratch: &mut Scratch,
+    ) {
         #[cfg(target_arch = "x86_64")]
         if let Some(compiled) = &self.compiled {
             // SAFETY: the caller's promise.
-            unsafe { compiled.run_words(words, ptrs, scratch) }
+            unsafe { compiled.run_prepared(&prepared.call, ptrs, scratch) }
         }
         #[cfg(not(target_arch = "x86_64"))]
-        let _ = (words, ptrs, scratch);
+        let _ = (prepared, ptrs, scratch);
     }
 
     /// Runs the kernel on the rows that `call` describes.

@@ -1,6 +1,6 @@
 //! Routines: straight-line code on single numbers, in loops and choices that data decides, as machine code.
 
-use super::ir::{Body, Flow};
+use super::ir::{Body, Call, Flow};
 use super::{check, jit_is_available, prepare};
 use crate::step::Scratch;
 
@@ -9,6 +9,8 @@ use crate::step::Scratch;
 pub struct Routine {
     #[cfg(target_arch = "x86_64")]
     compiled: super::jit::Compiled,
+    #[cfg(target_arch = "x86_64")]
+    call: super::jit::Prepared,
 }
 
 impl Routine {
@@ -21,7 +23,13 @@ impl Routine {
         let ready = prepare::prepare(body).ok()?;
         let types = check::check(&ready).ok()?;
         #[cfg(target_arch = "x86_64")]
-        return Some(Routine { compiled: super::jit::compile_routine(&ready, &types, flow)? });
+        {
+            let compiled = super::jit::compile_routine(&ready, &types, flow)?;
+            // One row of one element.
+            let row = Call { ptrs: &[], row_strides: &[], strides: &[], rows: 1, n: 1, index: &[] };
+            let call = compiled.prepared(&row)?;
+            Some(Routine { compiled, call })
+        }
         #[cfg(not(target_arch = "x86_64"))]
         {
             let _ = (types, flow);
@@ -36,9 +44,9 @@ impl Routine {
     /// written, and nothing else writes it meanwhile.
     pub unsafe fn run(&self, ptrs: impl Iterator<Item = *mut u8>, scratch: &mut Scratch) {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: the caller's promise; a routine has one row of one element.
+        // SAFETY: the caller's promise.
         unsafe {
-            self.compiled.run_words(&[1, 1], ptrs, scratch);
+            self.compiled.run_prepared(&self.call, ptrs, scratch);
         }
         #[cfg(not(target_arch = "x86_64"))]
         let _ = (ptrs, scratch);

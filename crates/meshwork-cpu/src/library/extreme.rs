@@ -180,6 +180,17 @@ unsafe fn winners<V: Order, P: Copy + PartialOrd>(c: &Columns, reduced: &Nest<2>
     unsafe {
         let init = (c.init[0].cast::<V::Bits>().read_unaligned() ^ flip, c.init[1].cast::<P>().read_unaligned());
         let one_line = reduced.dims.len() == 1 && reduced.strides[0][0] == unit;
+        if c.values.1 == unit
+            && (4..=FEW_COLUMNS).contains(&c.count)
+            && [0, size_of::<P>() as isize].contains(&c.places.1)
+        {
+            // The best so far stay in registers.
+            match c.count {
+                ..8 => few_columns::<V, P, 4>(c, reduced, init, flip),
+                _ => few_columns::<V, P, 8>(c, reduced, init, flip),
+            }
+            return;
+        }
         if c.values.1 == unit && !(one_line && c.count == 1) {
             // Columns are neighbors: each row of the nest is compared with the best so far. The better ones are stored elsewhere:
             // in place they would be masked stores, which take some processors tens of cycles.
@@ -229,6 +240,52 @@ unsafe fn winners<V: Order, P: Copy + PartialOrd>(c: &Columns, reduced: &Nest<2>
             });
             c.to[0].cast::<V::Bits>().add(j).write_unaligned(best.0 ^ flip);
             c.to[1].cast::<P>().add(j).write_unaligned(best.1);
+        }
+    }
+}
+
+/// Columns that are done a few at a time, each few for all rows.
+const FEW_COLUMNS: usize = 32;
+
+/// The winners of at least `LANES` columns, neighbors that are done `LANES` at a time. The last of them may overlap the ones before.
+///
+/// # Safety
+/// As [`Loops`]; positions of a row are one or neighbors.
+#[inline(always)]
+unsafe fn few_columns<V: Order, P: Copy + PartialOrd, const LANES: usize>(
+    c: &Columns,
+    reduced: &Nest<2>,
+    init: (V::Bits, P),
+    flip: V::Bits,
+) {
+    let mut first = 0;
+    // SAFETY: in the whole function: the caller's.
+    unsafe {
+        loop {
+            let (x, i) = (c.values.0.cast::<V::Bits>().add(first), c.places.0.offset(first as isize * c.places.1));
+            let (mut best, mut places) = ([init.0; LANES], [init.1; LANES]);
+            let mut rows = Rows::new(reduced);
+            while let Some(([v, p], step, count)) = rows.next() {
+                for k in 0..count as isize {
+                    let x = x.byte_offset(v + k * step[0]);
+                    let i = i.offset(p + k * step[1]).cast::<P>();
+                    let row: [V::Bits; LANES] = x.cast::<[V::Bits; LANES]>().read_unaligned();
+                    let at: [P; LANES] = if c.places.1 == 0 {
+                        [i.read_unaligned(); LANES]
+                    } else {
+                        i.cast::<[P; LANES]>().read_unaligned()
+                    };
+                    for (((best, place), &x), &at) in best.iter_mut().zip(&mut places).zip(&row).zip(&at) {
+                        (*best, *place) = winner::<V, P>((*best, *place), (x ^ flip, at));
+                    }
+                }
+            }
+            c.to[0].cast::<V::Bits>().add(first).cast::<[V::Bits; LANES]>().write_unaligned(best.map(|b| b ^ flip));
+            c.to[1].cast::<P>().add(first).cast::<[P; LANES]>().write_unaligned(places);
+            if first + LANES == c.count {
+                return;
+            }
+            first = (first + LANES).min(c.count - LANES);
         }
     }
 }
@@ -678,6 +735,10 @@ mod tests {
                     ("9x600", "600x", 0),
                     ("100003", "", 0),
                     ("2x50001", "2x", 1),
+                    ("6x4", "4x", 0),
+                    ("12x13", "13x", 0),
+                    ("3x32", "32x", 0),
+                    ("3x33", "33x", 0),
                 ] {
                     let steps = check(&source(elem, direction, dims, out, over), 0.0);
                     assert!(steps.iter().any(|s| s.starts_with("arg")), "{steps:?}");

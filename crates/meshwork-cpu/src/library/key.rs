@@ -236,6 +236,7 @@ pub(super) unsafe fn first_keys(line: Line, elem: ElementType, order: Order, cou
     if count == 0 {
         return;
     }
+    out.reserve(count);
     let kind = Kind::of(elem);
     // SAFETY: the caller's, and the processor has been asked.
     unsafe {
@@ -258,6 +259,23 @@ fn keep_first(out: &mut Vec<(u64, u32)>, count: usize) {
         out.select_nth_unstable(count - 1);
         out.truncate(count);
     }
+}
+
+/// So few are kept in order.
+const MOST_INSERTED: usize = 16;
+
+/// Puts `pair` behind those of `sorted` that are not larger, of which `count` are kept.
+#[inline(always)]
+fn insert(sorted: &mut Vec<(u64, u32)>, pair: (u64, u32), count: usize) {
+    if sorted.len() < count {
+        sorted.push(pair);
+    }
+    let mut at = sorted.len() - 1;
+    while at > 0 && sorted[at - 1].0 > pair.0 {
+        sorted[at] = sorted[at - 1];
+        at -= 1;
+    }
+    sorted[at] = pair;
 }
 
 /// Finds the `count` smallest keys with their positions, and perhaps some more.
@@ -285,7 +303,13 @@ unsafe fn scan<W: Word>((from, step, n): Line, kind: Kind, order: Order, count: 
             }
             for (i, &key) in keys.iter().enumerate() {
                 if key < bound || out.len() < count {
-                    out.push((key.into(), (first + group * GROUP + i) as u32));
+                    let pair = (key.into(), (first + group * GROUP + i) as u32);
+                    if count <= MOST_INSERTED {
+                        insert(out, pair, count);
+                        bound = if out.len() == count { W::of(out[count - 1].0) } else { W::MAX };
+                        continue;
+                    }
+                    out.push(pair);
                     if out.len() == room {
                         keep_first(out, count);
                         bound = out.iter().map(|k| k.0).max().map_or(W::MAX, W::of);

@@ -4,6 +4,7 @@
 use meshwork_ir::ElementType;
 use meshwork_ir::hash::HashMap;
 
+use super::known;
 use crate::fuse::Arithmetic;
 use crate::kernel::ir::{Access, Arg, BinaryOp, Body, Cmp, Combine, Extent, Op, Phase, Ty, UnaryOp, Val};
 use crate::step::Buf;
@@ -298,25 +299,48 @@ impl Arithmetic for Code {
     }
 
     fn unary(&mut self, f: UnaryOp, x: Element) -> Element {
+        if let Element::Const(ty, bits) = x
+            && let Some(bits) = known::unary(f, ty, bits)
+        {
+            return Element::Const(ty, bits);
+        }
         let ty = if f == UnaryOp::IsFinite { Ty::Pred } else { self.ty(x) };
         self.emit(&[x], ty, |v| Op::Unary(f, v[0]))
     }
 
     fn binary(&mut self, f: BinaryOp, x: Element, y: Element) -> Element {
+        if let (Element::Const(ty, a), Element::Const(_, b)) = (x, y)
+            && let Some(bits) = known::binary(f, ty, a, b)
+        {
+            return Element::Const(ty, bits);
+        }
         let ty = self.ty(x);
         self.emit(&[x, y], ty, |v| Op::Binary(f, v[0], v[1]))
     }
 
     fn compare(&mut self, f: Cmp, x: Element, y: Element) -> Element {
+        if let (Element::Const(ty, a), Element::Const(_, b)) = (x, y)
+            && let Some(holds) = known::compare(f, ty, a, b)
+        {
+            return Element::Const(Ty::Pred, holds.into());
+        }
         self.emit(&[x, y], Ty::Pred, |v| Op::Compare(f, v[0], v[1]))
     }
 
     fn select(&mut self, p: Element, x: Element, y: Element) -> Element {
+        if let Element::Const(_, bits) = p {
+            return if bits == 0 { y } else { x };
+        }
         let ty = self.ty(x);
         self.emit(&[p, x, y], ty, |v| Op::Select(v[0], v[1], v[2]))
     }
 
     fn convert(&mut self, ty: Ty, x: Element) -> Element {
+        if let Element::Const(from, bits) = x
+            && let Some(bits) = known::convert(from, ty, bits)
+        {
+            return Element::Const(ty, bits);
+        }
         if self.ty(x) == ty { x } else { self.emit(&[x], ty, |v| Op::Convert(ty, v[0])) }
     }
 

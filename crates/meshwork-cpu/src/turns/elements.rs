@@ -265,6 +265,20 @@ impl<'a, 'm> Expansion<'a, 'm> {
         starts.iter().zip(room).map(inside).collect()
     }
 
+    /// The same of numbers that this turn of a loop inside counts, too.
+    fn present_starts(&mut self, starts: &[ValueId], room: &[i64]) -> Option<Vec<super::line::Line>> {
+        if let Some(lines) = self.starts(starts, room) {
+            return Some(lines);
+        }
+        let mut lines = vec![];
+        for (&v, &most) in starts.iter().zip(room) {
+            let index = self.value(v, None)?[0];
+            let (_, at) = self.clamped(index, most).and_then(|at| self.bits(at))?;
+            lines.push(super::line::Line { base: at.cast_signed(), step: 0 });
+        }
+        Some(lines)
+    }
+
     fn sliced(&mut self, op: OpId, value: ValueId, lane: Option<usize>) -> Option<Vec<Element>> {
         let (&from, starts) = self.cx.module.op(op).operands().split_first()?;
         let (dims, sizes) = (self.dims(from), self.dims(value));
@@ -272,7 +286,7 @@ impl<'a, 'm> Expansion<'a, 'm> {
         if let Some(table) = self.tables.get(&from).cloned() {
             return if lane.is_none() { self.looked_up(op, value, &table) } else { None };
         }
-        let lines = self.starts(starts, &room);
+        let lines = self.present_starts(starts, &room);
         let in_body = match self.cx.module.value(from).def() {
             Def::Arg(block, _) => block == self.turns.body,
             Def::Result(op, _) => self.is_inside(op),
@@ -335,7 +349,7 @@ impl<'a, 'm> Expansion<'a, 'm> {
         let &[into, update, ref starts @ ..] = self.cx.module.op(op).operands() else { return None };
         let sizes = self.dims(update);
         let room: Vec<i64> = self.dims(into).iter().zip(sizes).map(|(n, size)| n - size).collect();
-        let lines = self.starts(starts, &room)?;
+        let lines = self.present_starts(starts, &room)?;
         if lines.iter().any(|l| l.step != 0) || lane.is_some_and(|d| room[d] != 0) {
             return None;
         }

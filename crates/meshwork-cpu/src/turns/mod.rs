@@ -6,6 +6,7 @@ mod code;
 mod elements;
 mod expand;
 mod gathers;
+mod known;
 mod limit;
 mod line;
 mod open;
@@ -46,6 +47,8 @@ const MOST_MOVED_PER_LANE: i64 = 32;
 const STEP_NS: f64 = 45.0;
 /// Nanoseconds of an operation on one element or one vector.
 const OP_NS: f64 = 0.3;
+/// The share of the arithmetic of a turn without lanes that vectors would save.
+const SCALAR_SHARE: f64 = 0.75;
 /// Nanoseconds to combine lanes, and to begin and end a row of them.
 const COMBINING_NS: f64 = 25.0;
 /// Nanoseconds of a turn from which on threads are worth more than a kernel of all turns whose lanes are combined.
@@ -156,15 +159,26 @@ fn largest_carry(module: &Module, op: OpId, body: BlockId) -> i64 {
     carries.filter(|(_, carry)| changes(*carry) && !is_log(*carry)).map(|(&r, _)| count(r)).max().unwrap_or(0)
 }
 
-/// Steps that a turn of an ordinary loop has, roughly: one for what is fused, one for each op that is not.
+/// Steps that a turn of an ordinary loop has, roughly: one for what is fused, one for each op that is not. A loop inside has
+/// those of all its turns.
 fn steps(module: &Module, op: OpId) -> f64 {
-    let own = |inner: OpId| match module.op(inner).kind() {
-        OpKind::Contract(_) | OpKind::Control(ControlOp::While | ControlOp::Case | ControlOp::If) => 1.0,
+    1.0 + module.body_of(op, 1).map_or(0.0, |body| further_steps(module, body))
+}
+
+/// Those of `block` but for what is fused.
+fn further_steps(module: &Module, block: BlockId) -> f64 {
+    let inside = |op: OpId, region| module.body_of(op, region).map_or(0.0, |b| further_steps(module, b));
+    let own = |op: OpId| match module.op(op).kind() {
+        OpKind::Control(ControlOp::While) => 1.0 + trip_count(module, op).unwrap_or(1) as f64 * (1.0 + inside(op, 1)),
+        OpKind::Control(ControlOp::Case | ControlOp::If) => {
+            1.0 + (0..module.op(op).regions().len()).map(|region| inside(op, region)).sum::<f64>()
+        }
+        OpKind::Contract(_) => 1.0,
         OpKind::Movement(MovementOp::DynamicUpdateSlice | MovementOp::Concatenate) => 1.0,
         OpKind::Body(_) => 0.5,
         _ => 0.0,
     };
-    1.0 + module.ops_below(op, Walk::PreOrder).into_iter().skip(1).map(own).sum::<f64>()
+    module.op_list(block).into_iter().map(own).sum()
 }
 
 /// A carry that the body only writes, at a line: the target of the write and its starts.
@@ -297,7 +311,8 @@ fn expand<'m>(cx: &mut Lower<'m>, turns: &Turns<'m>, lanes: i64, pick: Pick) -> 
         return None;
     }
     let (ops, once, cost) = (e.code.len() as f64, e.code.once() as f64, e.code.cost as f64);
-    let single = if lanes == 1 { once.max(cost) } else { once };
+    // An ordinary loop does as much, in vectors that are rarely full.
+    let single = if lanes == 1 { once.max(cost) * SCALAR_SHARE } else { once };
     if single > worth as f64 || (lanes > 1 && once == ops) {
         return None;
     }

@@ -624,3 +624,49 @@ fn lanes_that_wait_for_each_other() {
         assert!(!text.contains("open turns"), "{text}");
     }
 }
+
+/// A loop inside counts columns: what it slices, masks and replaces is known in each of its turns.
+#[test]
+fn elimination_in_a_loop_inside() {
+    let body = "%x0 = stablehlo.dynamic_slice %x, %i, %o, %o, sizes = [1, 5, 5] : (tensor<9x5x5xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x5x5xf32>
+        %x1 = stablehlo.reshape %x0 : (tensor<1x5x5xf32>) -> tensor<5x5xf32>
+        %at = stablehlo.iota dim = 0 : tensor<5xi32>
+        %none5 = stablehlo.constant dense<0.0> : tensor<5xf32>
+        %e:2 = stablehlo.while(%k = %o, %a = %x1) : tensor<i32>, tensor<5x5xf32>
+        cond {
+            %m = stablehlo.constant dense<5> : tensor<i32>
+            %p = stablehlo.compare LT, %k, %m : (tensor<i32>, tensor<i32>) -> tensor<i1>
+            stablehlo.return %p : tensor<i1>
+        } do {
+            %k1 = stablehlo.add %k, %one : tensor<i32>
+            %five = stablehlo.constant dense<5> : tensor<i32>
+            %low = stablehlo.compare LT, %k, %o : (tensor<i32>, tensor<i32>) -> tensor<i1>
+            %further = stablehlo.add %k, %five : tensor<i32>
+            %kk = stablehlo.select %low, %further, %k : tensor<i1>, tensor<i32>
+            %c0 = stablehlo.dynamic_slice %a, %o, %kk, sizes = [5, 1] : (tensor<5x5xf32>, tensor<i32>, tensor<i32>) -> tensor<5x1xf32>
+            %c = stablehlo.reshape %c0 : (tensor<5x1xf32>) -> tensor<5xf32>
+            %r0 = stablehlo.dynamic_slice %a, %kk, %o, sizes = [1, 5] : (tensor<5x5xf32>, tensor<i32>, tensor<i32>) -> tensor<1x5xf32>
+            %r = stablehlo.reshape %r0 : (tensor<1x5xf32>) -> tensor<5xf32>
+            %d0 = stablehlo.dynamic_slice %a, %kk, %kk, sizes = [1, 1] : (tensor<5x5xf32>, tensor<i32>, tensor<i32>) -> tensor<1x1xf32>
+            %d1 = stablehlo.reshape %d0 : (tensor<1x1xf32>) -> tensor<f32>
+            %d2 = stablehlo.abs %d1 : tensor<f32>
+            %two = stablehlo.constant dense<2.0> : tensor<f32>
+            %d3 = stablehlo.add %d2, %two : tensor<f32>
+            %d = stablehlo.broadcast_in_dim %d3, dims = [] : (tensor<f32>) -> tensor<5xf32>
+            %kb = stablehlo.broadcast_in_dim %k, dims = [] : (tensor<i32>) -> tensor<5xi32>
+            %below = stablehlo.compare GT, %at, %kb : (tensor<5xi32>, tensor<5xi32>) -> tensor<5xi1>
+            %q = stablehlo.divide %c, %d : tensor<5xf32>
+            %f = stablehlo.select %below, %q, %none5 : tensor<5xi1>, tensor<5xf32>
+            %fb = stablehlo.broadcast_in_dim %f, dims = [0] : (tensor<5xf32>) -> tensor<5x5xf32>
+            %rb = stablehlo.broadcast_in_dim %r, dims = [1] : (tensor<5xf32>) -> tensor<5x5xf32>
+            %s = stablehlo.multiply %fb, %rb : tensor<5x5xf32>
+            %b = stablehlo.subtract %a, %s : tensor<5x5xf32>
+            %new = stablehlo.reshape %f : (tensor<5xf32>) -> tensor<5x1xf32>
+            %u = stablehlo.dynamic_update_slice %b, %new, %o, %kk : (tensor<5x5xf32>, tensor<5x1xf32>, tensor<i32>, tensor<i32>) -> tensor<5x5xf32>
+            stablehlo.return %k1, %u : tensor<i32>, tensor<5x5xf32>
+        }
+        %y0 = stablehlo.reshape %e#1 : (tensor<5x5xf32>) -> tensor<1x5x5xf32>
+        %y = stablehlo.dynamic_update_slice %log, %y0, %i, %o, %o : (tensor<9x5x5xf32>, tensor<1x5x5xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<9x5x5xf32>";
+    let args = "%x: tensor<9x5x5xf32>, %log0: tensor<9x5x5xf32>";
+    is_one_step(&check(&looped(args, &[("log", "%log0", "tensor<9x5x5xf32>")], 9, body, &["%y"]), 1e-5));
+}

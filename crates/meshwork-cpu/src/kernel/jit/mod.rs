@@ -37,6 +37,32 @@ pub struct Compiled {
     strides: Vec<Option<isize>>,
 }
 
+/// Bytes of a vector.
+const VECTOR: usize = 32;
+
+/// What the frame of a call holds when the code starts, but for the pointers of arguments.
+#[derive(Debug, Default)]
+pub struct Prepared {
+    /// Its first words, with zeros for pointers.
+    words: Box<[i64]>,
+    /// Bytes from its start to each temporary.
+    temps: Box<[usize]>,
+    /// Vectors of steps of an index, and their slots.
+    lanes: Box<[(usize, [u8; VECTOR])]>,
+    /// Its size with the temporaries.
+    bytes: usize,
+}
+
+/// Lane `i` holds `i` steps of the index dimension of `step`, in elements of `1 << scale` bytes.
+fn lanes(&(dim, scale, _): &(u8, u8, i32), call: &Call<'_>) -> [u8; VECTOR] {
+    let by = call.index[usize::from(dim)][2];
+    let mut bytes = [0; VECTOR];
+    for (lane, room) in bytes.chunks_exact_mut(1 << scale).enumerate() {
+        room.copy_from_slice(&by.wrapping_mul(lane as i64).to_le_bytes()[..1 << scale]);
+    }
+    bytes
+}
+
 /// Whether kernels are compiled: the processor can, and `MESHWORK_JIT` is not `0`.
 pub fn available() -> bool {
     static ON: std::sync::LazyLock<bool> =
@@ -83,33 +109,46 @@ impl Compiled {
         !self.function.float_index || call.index.iter().all(|d| reach(d).is_some_and(|far| far < 1 << 31))
     }
 
-    /// What the frame of `call` starts with, but for the pointers, which are zeros; `None` if it needs more than that.
-    pub fn words(&self, call: &Call<'_>) -> Option<Box<[i64]>> {
-        if !self.temps.is_empty() || !self.function.steps.is_empty() || self.function.float_index {
+    /// What the frame of `call` holds when the code starts, but for the pointers of arguments; `None` if the code cannot do it.
+    pub fn prepared(&self, call: &Call<'_>) -> Option<Prepared> {
+        if !self.can_run(call) {
             return None;
         }
-        let steps = self.strides.iter().zip(call.strides).map(|(known, &given)| known.unwrap_or(given) as i64);
-        let index = call.index.iter().take(self.function.dims).flatten().copied();
-        let sizes = [call.rows as i64, call.n as i64].into_iter();
-        let pointers = vec![0; self.strides.len()];
-        Some(
-            sizes.chain(pointers).chain(call.row_strides.iter().map(|&s| s as i64)).chain(steps).chain(index).collect(),
-        )
+        let mut words = vec![call.rows as i64, call.n as i64];
+        words.resize(2 + self.strides.len() + self.temps.len(), 0);
+        words.extend(call.row_strides.iter().map(|&s| s as i64));
+        words.extend(self.strides.iter().zip(call.strides).map(|(known, &given)| known.unwrap_or(given) as i64));
+        words.extend(call.index.iter().take(self.function.dims).flatten());
+        let mut bytes = self.function.frame;
+        let mut temps = vec![];
+        for size in &self.temps {
+            temps.push(bytes);
+            bytes += (size * call.n).next_multiple_of(64) + 64;
+        }
+        let lanes = self.function.steps.iter().map(|step| (step.2 as usize, lanes(step, call))).collect();
+        Some(Prepared { words: words.into(), temps: temps.into(), lanes, bytes })
     }
 
-    /// Runs the kernel on the call that [`words`](Compiled::words) are of, with these pointers.
+    /// Runs the kernel on the call that `prepared` was made for, with these pointers.
     ///
     /// # Safety
     /// As for [`Kernel::run`](crate::kernel::Kernel::run).
     #[inline]
-    pub unsafe fn run_words(&self, words: &[i64], ptrs: impl Iterator<Item = *mut u8>, scratch: &mut Scratch) {
-        let base = scratch.get(self.function.frame);
+    pub unsafe fn run_prepared(&self, prepared: &Prepared, ptrs: impl Iterator<Item = *mut u8>, scratch: &mut Scratch) {
+        let Prepared { words, temps, lanes, bytes } = prepared;
+        let base = scratch.get(*bytes);
         // SAFETY: as for `run`: the same frame.
         unsafe {
             let frame = base.cast::<i64>();
             std::ptr::copy_nonoverlapping(words.as_ptr(), frame, words.len());
             for (i, p) in ptrs.enumerate() {
                 frame.add(2 + i).write(p.expose_provenance() as i64);
+            }
+            for (i, &temp) in temps.iter().enumerate() {
+                frame.add(2 + self.strides.len() + i).write(base.add(temp).addr() as i64);
+            }
+            for (slot, lanes) in lanes {
+                base.add(*slot).cast::<[u8; VECTOR]>().write(*lanes);
             }
             base.expose_provenance();
             let run: extern "sysv64" fn(*mut u8) = std::mem::transmute(self.code.start());
@@ -146,13 +185,8 @@ impl Compiled {
                 put(known.unwrap_or(given) as i64);
             }
             call.index.iter().take(self.function.dims).flatten().for_each(|&v| put(v));
-            for &(dim, scale, slot) in &self.function.steps {
-                let step = call.index[usize::from(dim)][2];
-                let lanes = base.add(slot as usize);
-                for lane in 0..32 >> scale {
-                    let value = step.wrapping_mul(lane as i64).to_le_bytes();
-                    std::ptr::copy(value.as_ptr(), lanes.add(lane << scale), 1 << scale);
-                }
+            for step in &self.function.steps {
+                base.add(step.2 as usize).cast::<[u8; VECTOR]>().write(lanes(step, call));
             }
             // Pointers were exposed as numbers; the code reads and writes through them.
             call.ptrs.iter().for_each(|p| {

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use meshwork_ir::hash::{HashMap, HashSet};
 use meshwork_ir::op::{BodyOp, ContractOp, ControlOp, MovementOp, SourceOp};
-use meshwork_ir::{Attr, Def, Literal, Module, OpId, OpKind, ValueId};
+use meshwork_ir::{Attr, BlockId, Def, Literal, Module, OpId, OpKind, ValueId};
 
 use super::super::expand::{Expand, mask, offsets};
 use super::code::{Code, Number};
@@ -19,6 +19,8 @@ use crate::step::{Buf, View};
 
 /// Elements of an array as numbers.
 pub(super) const MOST_NUMBERS: i64 = 64;
+/// The same of an array in memory, of which each is loaded where it is used.
+const MOST_LOADED: i64 = 256;
 /// Operations of a routine.
 pub(super) const MOST_OPS: usize = 2500;
 
@@ -325,26 +327,35 @@ impl<'a, 'm> Machine<'a, 'm> {
         let inner = offsets(&pick(&reduced, shape), &pick(&reduced, &strides), 0);
         let mut results: Vec<Vec<Number>> = vec![vec![]; count];
         for start in outer {
-            let mut sum: Vec<Number> = init.iter().map(|list| list[0]).collect();
-            for i in &inner {
-                let mark = self.trail.len();
-                let next = from.iter().map(|list| list[(start + i) as usize]);
-                for (&arg, number) in module.block(body).args().iter().zip(sum.iter().copied().chain(next)) {
-                    self.know(arg, Rc::new(vec![number]));
-                }
-                let mut new = vec![];
-                for &v in module.returned(body) {
-                    new.push(self.value(v, None)?[0]);
-                }
-                sum = new;
-                self.forget(mark);
+            let element = |i: &i64| from.iter().map(|list| list[(start + i) as usize]).collect::<Vec<Number>>();
+            let first = init.iter().map(|list| list[0]).collect();
+            let mut terms: Vec<Vec<Number>> = [first].into_iter().chain(inner.iter().map(element)).collect();
+            // Neighbors first: a short chain.
+            while terms.len() > 1 {
+                let pairs = terms.chunks(2).map(|pair| match pair {
+                    [a, b] => self.by_body(body, a, b),
+                    _ => Some(pair[0].clone()),
+                });
+                terms = pairs.collect::<Option<_>>()?;
             }
-            results.iter_mut().zip(sum).for_each(|(list, number)| list.push(number));
+            results.iter_mut().zip(terms.concat()).for_each(|(list, number)| list.push(number));
         }
         for (&result, list) in data.results().iter().zip(results) {
             self.know(result, Rc::new(list));
         }
         Some(())
+    }
+
+    /// What the block `body` of a reduction makes of two lists of numbers.
+    fn by_body(&mut self, body: BlockId, a: &[Number], b: &[Number]) -> Option<Vec<Number>> {
+        let module = self.cx.module;
+        let mark = self.trail.len();
+        for (&arg, &number) in module.block(body).args().iter().zip(a.iter().chain(b)) {
+            self.know(arg, Rc::new(vec![number]));
+        }
+        let list = module.returned(body).iter().map(|&v| Some(self.value(v, None)?[0])).collect();
+        self.forget(mark);
+        list
     }
 }
 
@@ -386,7 +397,8 @@ impl<'m> Expand<'m> for Machine<'_, 'm> {
             return Some(known.clone());
         }
         let count = self.dims(value).iter().product::<i64>();
-        if count > MOST_NUMBERS || self.code.len() > MOST_OPS {
+        let is_large = count > MOST_NUMBERS && (count > MOST_LOADED || self.memory(value).is_none());
+        if is_large || self.code.len() > MOST_OPS {
             return None;
         }
         let numbers = Rc::new(self.new_value(value)?);
