@@ -242,7 +242,7 @@ impl Compiler<'_> {
                     && is_interleaved(*d)
             };
             if let Some(dim) = (0..rank).find(across).filter(|&dim| fits_beside(dim)) {
-                work.push(Piece { lo, hi, beside: beside | 1 << dim });
+                work.push(Piece { lo, hi, beside: beside | 1 << dim, may_join });
                 continue;
             }
             // A row of a few elements takes as long as one of many.
