@@ -308,9 +308,9 @@ unsafe fn short_rows((from, to): (*const u8, *mut u8), [by_to, by_from]: [isize;
     unsafe {
         match bytes {
             4 => ends::<u32>(places, strides, n, 0),
-            ..8 => ends::<u32>(places, strides, n, bytes - 4),
+            5..8 => ends::<u32>(places, strides, n, bytes - 4),
             8 => ends::<u64>(places, strides, n, 0),
-            ..16 => ends::<u64>(places, strides, n, bytes - 8),
+            9..16 => ends::<u64>(places, strides, n, bytes - 8),
             16 => ends::<u128>(places, strides, n, 0),
             _ => ends::<u128>(places, strides, n, bytes - 16),
         }

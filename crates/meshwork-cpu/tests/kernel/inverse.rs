@@ -39,7 +39,7 @@ impl Twice {
 }
 
 /// 2/√π.
-const SLOPE: Twice = Twice(1.128_379_167_095_512_6, 1.533_545_961_316_588e-17);
+const SLOPE: Twice = Twice(std::f64::consts::FRAC_2_SQRT_PI, 1.533_545_961_316_588e-17);
 
 /// The error function up to 3.8 by its series, whose terms cancel seven digits of thirty-two there.
 fn erf(y: f64) -> Twice {
