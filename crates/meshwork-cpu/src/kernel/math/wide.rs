@@ -189,6 +189,9 @@ pub const ERF_INV_NEAR: f64 = 0.999;
 /// `erf_inv(x) / x` where x is zero: half the root of π.
 const ERF_INV_SLOPE: f64 = 0.886_226_925_452_758;
 
+/// What [`ERF_INV_SLOPE`] lacks.
+const ERF_INV_SLOPE_REST: f64 = -3.833_293_249_912_899_4e-17;
+
 /// `(erf_inv(x) / x - ERF_INV_SLOPE) / w` in `w - 3.125`, for `w = -ln(1 - x²)` up to 6.215.
 const ERF_INV: [f64; 24] = [
     0.245_576_843_913_710_32,
@@ -228,10 +231,15 @@ pub fn erf_inv(b: &mut Builder<'_>, x: Val) -> Val {
     let w = b.sub(zero, log);
     let centered = b.sub(w, middle);
     let p = b.poly(centered, &ERF_INV);
-    // The slope apart, so that the polynomial's rounding counts the less the nearer x is to zero.
-    let more = b.mul(w, p);
+    // The slope apart and in twice the digits, so that the polynomial's rounding counts the less the nearer x is to zero.
     let line = b.mul(slope, size);
-    let near = b.fma(more, size, line);
+    let minus = b.un(UnaryOp::Negate, line);
+    let lost = b.fma(slope, size, minus);
+    let slope_rest = b.num(D, ERF_INV_SLOPE_REST);
+    let lost = b.fma(slope_rest, size, lost);
+    let more = b.mul(w, p);
+    let more = b.fma(more, size, lost);
+    let near = b.add(line, more);
     let v = b.push(Op::Far(UnaryOp::ErfInv, size, near));
     copysign(b, v, x)
 }
