@@ -1,4 +1,4 @@
-//! The heat equation in five spellings: two permutes of one element a step, nothing else, even and uneven.
+//! The heat equation in many spellings: two permutes of one element a step, nothing else, even and uneven.
 
 mod common;
 
@@ -149,6 +149,54 @@ fn convolution(n: i64) -> String {
     )
 }
 
+/// The inner elements alone, computed by a convolution, in `%inner`.
+fn valid_convolution(n: i64) -> String {
+    let m = n - 2;
+    format!(
+        r#"
+    %img = stablehlo.reshape %u : (tensor<{n}xf32>) -> tensor<1x1x{n}xf32>
+    %ker = stablehlo.constant dense<[[[0.25, 0.5, 0.25]]]> : tensor<1x1x3xf32>
+    %res = stablehlo.convolution(%img, %ker) dim_numbers = [b, f, 0]x[o, i, 0]->[b, f, 0], window = {{stride = [1], pad = [[0, 0]], lhs_dilate = [1], rhs_dilate = [1], reverse = [false]}} {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}} : (tensor<1x1x{n}xf32>, tensor<1x1x3xf32>) -> tensor<1x1x{m}xf32>
+    %inner = stablehlo.reshape %res : (tensor<1x1x{m}xf32>) -> tensor<{m}xf32>"#
+    )
+}
+
+/// The same as sums of windows of three.
+fn valid_windows(n: i64) -> String {
+    let m = n - 2;
+    format!(
+        r#"
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %sums = "stablehlo.reduce_window"(%u, %zero) <{{window_dimensions = array<i64: 3>}}> ({{
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %sum = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %sum : tensor<f32>
+    }}) : (tensor<{n}xf32>, tensor<f32>) -> tensor<{m}xf32>
+    %third = stablehlo.constant dense<0.3125> : tensor<{m}xf32>
+    %inner = stablehlo.multiply %sums, %third : tensor<{m}xf32>"#
+    )
+}
+
+/// `%inner` between two zeros.
+fn padded(n: i64, inner: &str) -> String {
+    let m = n - 2;
+    format!(
+        r#"{inner}
+    %edge = stablehlo.constant dense<0.0> : tensor<f32>
+    %new = stablehlo.pad %inner, %edge, low = [1], high = [1], interior = [0] : (tensor<{m}xf32>, tensor<f32>) -> tensor<{n}xf32>"#
+    )
+}
+
+/// `%inner` between the two elements that stand at the edges.
+fn updated(n: i64, inner: &str) -> String {
+    let m = n - 2;
+    format!(
+        r#"{inner}
+    %at = stablehlo.constant dense<1> : tensor<i32>
+    %new = stablehlo.dynamic_update_slice %u, %inner, %at : (tensor<{n}xf32>, tensor<{m}xf32>, tensor<i32>) -> tensor<{n}xf32>"#
+    )
+}
+
 fn two_permutes(name: &str, body: fn(i64) -> String) {
     for (n, devices) in [(128, 8), (102, 4), (100, 8), (101, 3)] {
         let program = check(&program(n, devices, &body(n)));
@@ -195,4 +243,12 @@ fn with_roll() {
 #[test]
 fn as_convolution() {
     two_permutes("convolution", convolution);
+}
+
+#[test]
+fn windows_of_the_inner_elements_stand_where_they_are_put_back() {
+    two_permutes("convolution, padded", |n| padded(n, &valid_convolution(n)));
+    two_permutes("convolution, updated", |n| updated(n, &valid_convolution(n)));
+    two_permutes("windows, padded", |n| padded(n, &valid_windows(n)));
+    two_permutes("windows, updated", |n| updated(n, &valid_windows(n)));
 }

@@ -13,6 +13,22 @@ use crate::split::Splitter;
 impl Splitter<'_> {
     /// The layout for the result of an elementwise operation if its chain touches frames; `None` if all is ordinary.
     pub fn frame_hint(&mut self, result: ValueId, want: &Layout) -> Option<Layout> {
+        self.frame_hint_through(result, want, 0)
+    }
+
+    /// `layout` in the frames that the users of `result` would like in the dimensions that windows slide over: each block is fetched with
+    /// its halo anyway, so any frame is as good.
+    pub fn frame_of_windows(&mut self, result: ValueId, layout: &Layout, slides: impl Fn(usize) -> bool) -> Layout {
+        let mut out = layout.clone();
+        let Some(hint) = self.frame_hint(result, layout) else { return out };
+        for (d, frame) in hint.dims.into_iter().enumerate().filter(|(d, _)| slides(*d)) {
+            out.dims[d] = frame;
+        }
+        out
+    }
+
+    /// `frame_hint`, behind as many reshapes.
+    fn frame_hint_through(&mut self, result: ValueId, want: &Layout, reshapes: usize) -> Option<Layout> {
         if want.dims.iter().all(|d| !d.is_split()) {
             return None;
         }
@@ -27,7 +43,7 @@ impl Splitter<'_> {
             }
         }
         for &(user, slot) in &chain.uses {
-            if let Some(layout) = self.wanted_by(user, slot, want) {
+            if let Some(layout) = self.wanted_by(user, slot, want, reshapes) {
                 pulls.push(layout);
             }
         }
@@ -126,7 +142,7 @@ impl Splitter<'_> {
     }
 
     /// The layout that `user` would like for its operand number `slot`.
-    fn wanted_by(&mut self, user: OpId, slot: usize, want: &Layout) -> Option<Layout> {
+    fn wanted_by(&mut self, user: OpId, slot: usize, want: &Layout, reshapes: usize) -> Option<Layout> {
         let op = self.src.op(user);
         match op.kind() {
             OpKind::Movement(MovementOp::Concatenate) => {
@@ -157,12 +173,52 @@ impl Splitter<'_> {
                 }
                 (layout.lists() == want.lists()).then_some(layout)
             }
+            OpKind::Movement(MovementOp::Pad) if slot == 0 => {
+                let (low, interior) = (op.i64s("edge_padding_low")?, op.i64s("interior_padding")?);
+                let (operand, result) = (op.operands()[0], op.results()[0]);
+                let (extents, mut layout) = (self.extents(operand), self.want(result));
+                for (d, frame) in layout.dims.iter_mut().enumerate() {
+                    if frame.is_split() {
+                        frame.offset += low[d];
+                        let line = frame.block * self.atoms.product(&frame.atoms);
+                        if interior[d] != 0 || frame.offset < 0 || frame.offset + extents[d] > line {
+                            return None;
+                        }
+                    } else {
+                        frame.block = extents[d];
+                    }
+                }
+                (layout.lists() == want.lists()).then_some(layout)
+            }
+            OpKind::Movement(MovementOp::Reshape) if reshapes < RESHAPE_LIMIT => {
+                let (operand, result) = (op.operands()[0], op.results()[0]);
+                Some(self.wanted_behind(operand, result, want, reshapes).unwrap_or_else(|| want.clone()))
+            }
             OpKind::Movement(MovementOp::Slice) | OpKind::Body(BodyOp::Reduce) => None,
             _ => Some(want.clone()),
         }
     }
 
-    /// The elementwise operations of one shape that `result` is connected with.
+    /// What the users of `result`, which is `operand` with other dimensions of extent 1, would like for `operand`.
+    fn wanted_behind(&mut self, operand: ValueId, result: ValueId, want: &Layout, reshapes: usize) -> Option<Layout> {
+        let (from, to) = (self.extents(operand), self.extents(result));
+        let pairs = paired_dims(&from, &to)?;
+        if (0..from.len()).any(|d| from[d] == 1 && want.dims[d].is_split()) {
+            return None;
+        }
+        let mut behind = Layout::replicated(&to);
+        for &(f, t) in &pairs {
+            behind.dims[t] = want.dims[f].clone();
+        }
+        let hint = self.frame_hint_through(result, &behind, reshapes + 1)?;
+        let mut out = want.clone();
+        for (f, t) in pairs {
+            out.dims[f] = hint.dims[t].clone();
+        }
+        Some(out)
+    }
+
+    /// The elementwise operations of one shape that `result`, which one of them or windows compute, is connected with.
     fn chain(&self, result: ValueId) -> Chain {
         let extents = self.src.ty(result).dims();
         let mut chain = Chain::default();
@@ -180,7 +236,7 @@ impl Splitter<'_> {
                 }
                 if self.is_member(operand) {
                     todo.push(operand);
-                } else if !chain.inputs.contains(&operand) {
+                } else if operand != result && !chain.inputs.contains(&operand) {
                     chain.inputs.push(operand);
                 }
             }
@@ -210,8 +266,19 @@ pub fn is_small(part: i64, whole: i64) -> bool {
     part * 4 < whole
 }
 
+/// The dimensions of `from` and of `to` that are longer than 1, if they are the same in order.
+fn paired_dims(from: &[i64], to: &[i64]) -> Option<Vec<(usize, usize)>> {
+    let long = |dims: &[i64]| (0..dims.len()).filter(|&d| dims[d] != 1).collect::<Vec<_>>();
+    let (f, t) = (long(from), long(to));
+    let same = f.len() == t.len() && f.iter().zip(&t).all(|(&f, &t)| from[f] == to[t]);
+    same.then(|| f.into_iter().zip(t).collect())
+}
+
 /// Longer chains are looked at in part.
 const CHAIN_LIMIT: usize = 64;
+
+/// Reshapes between an operation and the users that are asked.
+const RESHAPE_LIMIT: usize = 2;
 
 #[derive(Default)]
 struct Chain {

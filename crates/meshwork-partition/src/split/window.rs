@@ -153,6 +153,10 @@ impl Splitter<'_> {
         problem.whole = (0..n.len()).filter(|&d| slides[d].base_dilation != 1).collect();
         let assignment = self.choose(&problem).assignment;
         let result_layout = problem.layout(&problem.rule.results[0], &out, &assignment, self.atoms);
+        let result_layout = match results[..] {
+            [result] => self.frame_of_windows(result, &result_layout, |_| true),
+            _ => result_layout,
+        };
         self.reason = "windows reach over the border of a shard".into();
         let mut locals = vec![];
         for i in 0..inputs {
@@ -328,6 +332,7 @@ impl Splitter<'_> {
         let Choice { assignment, weighed } = self.choose(&problem);
         self.reason = format!("its operands are not placed as it needs them{weighed}").into();
         let layout = problem.layout(&problem.rule.results[0], &out, &assignment, self.atoms);
+        let layout = self.frame_of_windows(result, &layout, |d| dims.output_spatial.contains(&(d as i64)));
         let lhs_layout = problem.layout(&problem.rule.operands[0], &n, &assignment, self.atoms);
         let lhs_layout = self.keep_frames(lhs, &lhs_layout, |d| dims.input_spatial.contains(&(d as i64)));
         let rhs_layout = problem.layout(&problem.rule.operands[1], &k, &assignment, self.atoms);
