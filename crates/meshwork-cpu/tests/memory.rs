@@ -1,6 +1,6 @@
-//! What a run takes is what the buffer plan says. One test runs programs, because the counters are the process's.
+//! What a run takes is what the buffer plan says.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use meshwork_cpu::CpuEngine;
 use meshwork_ir::DeviceGrid;
@@ -52,8 +52,12 @@ const COMMON: &str = "func.func @main(%x: tensor<300x70xf32>) -> tensor<300x70xf
    %e = stablehlo.subtract %r, %x : tensor<300x70xf32>
    return %e : tensor<300x70xf32> }";
 
+/// The counters are the process's, and constants of a compiled program count: one test at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
 #[test]
 fn a_run_uses_the_planned_memory() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let engine = CpuEngine::new(2);
     for (source, devices) in [(HEAT, 1), (HEAT, 3), (MLP, 1), (MLP, 2), (SUM, 4), (COMMON, 4)] {
         let module = text::parse(source).unwrap();
@@ -83,6 +87,7 @@ fn a_run_uses_the_planned_memory() {
 /// Attention of 4,096 positions and its gradient need memory for what they read and return, not for a matrix of scores.
 #[test]
 fn attention_needs_no_matrix_of_scores() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let (n, h, d) = (4096, 4, 64);
     let (x, s, r) =
         (format!("tensor<{h}x{n}x{d}xf32>"), format!("tensor<{h}x{n}x{n}xf32>"), format!("tensor<{h}x{n}xf32>"));

@@ -30,11 +30,12 @@ pub(crate) fn prepare(module: &Module, func: OpId, grid: DeviceGrid) -> Result<(
     unroll::write_out(&mut module, func);
     canonicalize::apply(&mut module, &[(OpKind::Contract(ContractOp::DotGeneral), small::of_complex)]);
     pairs::split(&mut module, func);
-    let own: [(OpKind, canonicalize::Pattern); 19] = [
+    let own: [(OpKind, canonicalize::Pattern); 20] = [
         (OpKind::Binary(BinaryOp::Add), interleave::sum_of_spread),
         (OpKind::Binary(BinaryOp::Or), interleave::sum_of_spread),
         (OpKind::Contract(ContractOp::Convolution), dilated::convolution),
         (OpKind::Contract(ContractOp::DotGeneral), small::stacked),
+        (OpKind::Body(BodyOp::Reduce), simplify::reduce_before_ones),
         (OpKind::Body(BodyOp::Reduce), simplify::reduce_of_pairs),
         (OpKind::Body(BodyOp::Reduce), iotas::reduced_positions),
         (OpKind::Movement(MovementOp::DynamicSlice), iotas::slice_of_iota),

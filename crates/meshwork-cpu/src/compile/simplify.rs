@@ -32,6 +32,43 @@ pub(crate) fn reduce_of_ones(module: &mut Module, op: OpId) -> bool {
     true
 }
 
+/// A reduction with dimensions of one element behind it is one of rows.
+pub(crate) fn reduce_before_ones(module: &mut Module, op: OpId) -> bool {
+    let data = module.op(op);
+    let (operands, results, loc) = (data.operands().to_vec(), data.results().to_vec(), data.loc.clone());
+    let Some(reduced) = data.i64s("dimensions") else { return false };
+    let (Some(&operand), Some(&last)) = (operands.first(), reduced.iter().max()) else { return false };
+    let dims = module.ty(operand).dims().to_vec();
+    let (kept, behind) = dims.split_at(last as usize + 1);
+    if behind.is_empty() || behind.iter().any(|&n| n != 1) {
+        return false;
+    }
+    for (i, &value) in operands[..results.len()].iter().enumerate() {
+        let Some(ty) = module.ty(value).as_tensor().map(|ty| Type::tensor(kept.to_vec(), ty.elem)) else {
+            return false;
+        };
+        let spec = OpSpec::new(OpKind::Movement(MovementOp::Reshape)).operands([value]).results([ty]).loc(loc.clone());
+        let reshape = module.push_before(op, spec);
+        let reshaped = module.result(reshape);
+        module.set_operand(op, i, reshaped);
+    }
+    let rows = module.clone_op(op, &mut ValueMap::default());
+    module.insert_before(op, rows);
+    let mut whole = vec![];
+    for (i, &result) in results.iter().enumerate() {
+        let ty = module.ty(result).clone();
+        let dims = ty.dims();
+        let row = module.op(rows).results()[i];
+        let Some(elem) = ty.elem() else { return false };
+        module.set_ty(row, Type::tensor(dims[..dims.len() - behind.len()].to_vec(), elem));
+        let spec = OpSpec::new(OpKind::Movement(MovementOp::Reshape)).operands([row]).results([ty]).loc(loc.clone());
+        let reshape = module.push_before(op, spec);
+        whole.push(module.result(reshape));
+    }
+    module.replace_op(op, &whole);
+    true
+}
+
 /// A reshape of a reshape is one, or nothing: what is between would be stored for it.
 pub(crate) fn reshape_of_reshape(module: &mut Module, op: OpId) -> bool {
     let data = module.op(op);
@@ -276,6 +313,37 @@ mod tests {
             1e-5,
         );
         assert!(!text.contains("40×30×5") && !text.contains("[40, 30, 5]"), "{text}");
+    }
+
+    #[test]
+    fn dimensions_of_one_element_behind_a_reduction_leave_it_one_of_rows() {
+        for (dims, kept, reduced) in [("40x300x1", "40x1", "1"), ("6x40x70x1x1", "40x1x1", "0, 2"), ("400x1", "1", "0")]
+        {
+            let text = check(
+                &format!(
+                    "func.func @main(%x: tensor<{dims}xf32>) -> (tensor<{kept}xf32>, tensor<{kept}xf32>, tensor<{kept}xi32>) {{
+                    %zero = stablehlo.constant dense<0.5> : tensor<f32>
+                    %least = stablehlo.constant dense<0xFF800000> : tensor<f32>
+                    %i0 = stablehlo.constant dense<0> : tensor<i32>
+                    %e = stablehlo.exponential %x : tensor<{dims}xf32>
+                    %s = stablehlo.reduce(%e init: %zero) applies stablehlo.add across dimensions = [{reduced}]
+                        : (tensor<{dims}xf32>, tensor<f32>) -> tensor<{kept}xf32>
+                    %i = stablehlo.iota dim = 0 : tensor<{dims}xi32>
+                    %m:2 = stablehlo.reduce(%x init: %least), (%i init: %i0) across dimensions = [{reduced}]
+                        : (tensor<{dims}xf32>, tensor<{dims}xi32>, tensor<f32>, tensor<i32>) -> (tensor<{kept}xf32>, tensor<{kept}xi32>)
+                      reducer(%a: tensor<f32>, %b: tensor<f32>) (%c: tensor<i32>, %d: tensor<i32>) {{
+                        %p = stablehlo.compare GT, %a, %b, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+                        %q = stablehlo.select %p, %a, %b : tensor<i1>, tensor<f32>
+                        %r = stablehlo.select %p, %c, %d : tensor<i1>, tensor<i32>
+                        stablehlo.return %q, %r : tensor<f32>, tensor<i32>
+                      }}
+                    return %s, %m#0, %m#1 : tensor<{kept}xf32>, tensor<{kept}xf32>, tensor<{kept}xi32> }}"
+                ),
+                1e-5,
+            );
+            let of_ones = |line: &&str| line.contains("reduce columns") && line.contains("×1 (");
+            assert_eq!(text.lines().find(of_ones), None, "{text}");
+        }
     }
 
     #[test]

@@ -104,7 +104,7 @@ fn rsqrt(x: f64) -> f64 {
 
 #[test]
 fn functions_of_one_value_are_within_bounds() {
-    let list: [(UnaryOp, Real, f64); 25] = [
+    let list: [(UnaryOp, Real, f64); 26] = [
         (UnaryOp::Exponential, f64::exp, 1.5),
         (UnaryOp::ExponentialMinusOne, f64::exp_m1, 2.5),
         (UnaryOp::Log, f64::ln, 0.9),
@@ -126,6 +126,7 @@ fn functions_of_one_value_are_within_bounds() {
         (UnaryOp::Acos, f64::acos, 2.5),
         (UnaryOp::Atan, f64::atan, 0.6),
         (UnaryOp::Cbrt, f64::cbrt, 0.6),
+        (UnaryOp::BesselI1e, special::bessel_i1e, 6.0),
         (UnaryOp::Rsqrt, rsqrt, 1.6),
         (UnaryOp::Sqrt, f64::sqrt, 0.6),
         (UnaryOp::Floor, f64::floor, 0.0),

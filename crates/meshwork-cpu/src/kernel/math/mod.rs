@@ -9,6 +9,7 @@
 //! | erfc of f32 | `1 - erf` near zero, else `e^(-x²)` times a polynomial in (x - 3)/(x + 3) | 4.0 |
 //! | erf_inv of f32 | polynomials in `ln(1 - x²)` and its root | 3.3 |
 //! | lgamma, digamma of f32 | polynomials around 2, Stirling's series, reflection (`gamma.rs`) | 3, 4 above 0 |
+//! | bessel_i1e of f32 | one polynomial in (x - 2)/(x + 2) (`bessel.rs`) | 6 |
 //! | sinh, cosh, asinh, acosh, atanh of f32 | by way of exponential and logarithm (`arc.rs`) | 2, 2, 3, 3, 2 |
 //! | asin, acos of f32 | odd polynomial up to ½, else of half the angle | 2, 1.5 |
 //! | sin, cos, tan of f32 | polynomials of what is left of quarter circles; far from zero in f64 (`circle.rs`) | 1.6, 1.6, 3.1 |
@@ -22,6 +23,7 @@
 //! `tests/kernel/math.rs` holds these bounds.
 
 mod arc;
+mod bessel;
 mod circle;
 mod double;
 mod floor;
@@ -110,6 +112,7 @@ fn unary(b: &mut Builder<'_>, f: UnaryOp, x: Val) -> Val {
         (UnaryOp::ErfInv, Ty::F32) => single::erf_inv(b, x),
         (UnaryOp::Lgamma, Ty::F32) => gamma::lgamma(b, x),
         (UnaryOp::Digamma, Ty::F32) => gamma::digamma(b, x),
+        (UnaryOp::BesselI1e, Ty::F32) => bessel::i1e(b, x),
         (UnaryOp::Sinh, Ty::F32 | Ty::F64) => arc::sinh(b, x),
         (UnaryOp::Cosh, Ty::F32 | Ty::F64) => arc::cosh(b, x),
         (UnaryOp::Asinh, Ty::F32 | Ty::F64) => arc::asinh(b, x),

@@ -231,14 +231,17 @@ pub fn erf_inv(b: &mut Builder<'_>, x: Val) -> Val {
     let w = b.sub(zero, log);
     let centered = b.sub(w, middle);
     let p = b.poly(centered, &ERF_INV);
-    // The slope apart and in twice the digits, so that the polynomial's rounding counts the less the nearer x is to zero.
+    // The slope apart, so that the polynomial's rounding counts the less the nearer x is to zero. What both products lose is kept.
     let line = b.mul(slope, size);
     let minus = b.un(UnaryOp::Negate, line);
     let lost = b.fma(slope, size, minus);
     let slope_rest = b.num(D, ERF_INV_SLOPE_REST);
     let lost = b.fma(slope_rest, size, lost);
-    let more = b.mul(w, p);
-    let more = b.fma(more, size, lost);
+    let product = b.mul(w, p);
+    let minus = b.un(UnaryOp::Negate, product);
+    let product_lost = b.fma(w, p, minus);
+    let lost = b.fma(product_lost, size, lost);
+    let more = b.fma(product, size, lost);
     let near = b.add(line, more);
     let v = b.push(Op::Far(UnaryOp::ErfInv, size, near));
     copysign(b, v, x)
