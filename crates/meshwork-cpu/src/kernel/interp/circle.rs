@@ -1,13 +1,11 @@
 //! Sine and cosine of `f64`, in vectors: an angle is brought near zero by quarters of a circle, in three parts whose products with
 //! their number are exact, and what is left goes into the series of both. Angles beyond [`LIMIT`] are left to the reference.
 
+use super::far::{MAGIC, poly};
 use super::loops::{Loop, versions};
 
 /// The largest angle that is reduced here: the number of its quarters has 20 bits.
 const LIMIT: f64 = 1e6;
-
-/// 1.5 · 2^52: adding it leaves a number rounded to an integer in the low bits.
-const MAGIC: f64 = 6_755_399_441_055_744.0;
 
 /// A quarter of a circle: parts of 33 bits, and the rest.
 const QUARTER: [f64; 4] =
@@ -33,15 +31,6 @@ const fn series<const N: usize>(first: usize, start: f64) -> [f64; N] {
 const SINE: [f64; 8] = series(3, -1.0);
 /// `(cos r - 1 + r²/2) / r⁴` in r².
 const COSINE: [f64; 8] = series(4, 1.0);
-
-#[inline(always)]
-fn poly(x: f64, coefficients: &[f64; 8]) -> f64 {
-    let mut sum = coefficients[7];
-    for &c in coefficients[..7].iter().rev() {
-        sum = sum.mul_add(x, c);
-    }
-    sum
-}
 
 /// The number of quarters of a circle in `x`, modulo a power of two, and sine and cosine of the rest.
 #[inline(always)]

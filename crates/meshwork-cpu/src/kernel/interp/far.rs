@@ -8,7 +8,7 @@ use crate::kernel::ir::{BinaryOp, Ty, UnaryOp};
 use crate::kernel::math::{ERF_INV_NEAR, NEAR, times};
 
 /// 1.5 · 2^52: adding it leaves a number rounded to an integer in the low bits.
-const MAGIC: f64 = 6_755_399_441_055_744.0;
+pub(super) const MAGIC: f64 = 6_755_399_441_055_744.0;
 
 /// 2/π in pieces of 24 bits: their products with an `f32` are exact.
 const TWO_OVER_PI: [f64; 9] = [
@@ -43,10 +43,11 @@ const COS: [f64; 6] = [
     -2.484_527_315_610_498e-5,
 ];
 
+/// `c₀ + c₁ x + c₂ x² + ...`
 #[inline(always)]
-fn poly(x: f64, coefficients: &[f64; 6]) -> f64 {
-    let mut sum = coefficients[5];
-    for &c in coefficients[..5].iter().rev() {
+pub(super) fn poly<const N: usize>(x: f64, coefficients: &[f64; N]) -> f64 {
+    let mut sum = coefficients[N - 1];
+    for &c in coefficients[..N - 1].iter().rev() {
         sum = sum.mul_add(x, c);
     }
     sum
