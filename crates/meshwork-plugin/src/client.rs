@@ -7,11 +7,12 @@ use std::time::Duration;
 use meshwork_cpu::CpuEngine;
 use meshwork_pjrt_abi as abi;
 use meshwork_runtime::evaluator::Evaluator;
-use meshwork_runtime::{Engine, memory::usage};
+use meshwork_runtime::{Engine, Fallback, memory::usage};
 
 use crate::border::{Handle, borrow, slice_mut};
 use crate::failure::{Failure, Outcome};
 use crate::named::{self, Attributes, Value};
+use crate::program::Program;
 use crate::queue::Queue;
 
 /// What `jax.devices()[0].platform` is.
@@ -52,6 +53,7 @@ pub(crate) struct ClientHandle {
     pub queue: Queue,
     /// Runs that take longer are reported.
     pub slow: Option<Duration>,
+    fallbacks: Fallbacks,
 }
 
 impl Handle for DeviceHandle {
@@ -82,14 +84,27 @@ impl ClientHandle {
         self.devices.get(id).copied().ok_or_else(missing)
     }
 
+    /// Compiles a program for the client's engine.
+    pub fn compile(&self, source: &[u8], options: &[u8]) -> Outcome<Program> {
+        let program = Program::compile(source, options, &*self.engine)?;
+        match (self.fallbacks, &program.executable.fallbacks()[..]) {
+            (Fallbacks::Run, _) | (_, []) => Ok(program),
+            (Fallbacks::Refuse, left) => {
+                let left: Vec<String> = left.iter().map(Fallback::to_string).collect();
+                Err(Failure::unimplemented(format!("{} (fallbacks are refused)", left.join("; "))))
+            }
+        }
+    }
+
     fn new(settings: &Settings) -> ClientHandle {
         let engine: Arc<dyn Engine> = match (settings.engine, settings.threads) {
             (EngineKind::Evaluator, _) => Arc::new(Evaluator),
             (EngineKind::Cpu, Some(threads)) => Arc::new(CpuEngine::new(threads)),
             (EngineKind::Cpu, None) => CpuEngine::shared().clone(),
         };
+        let Settings { slow, fallbacks, .. } = *settings;
         let mut client =
-            ClientHandle { devices: vec![], memories: vec![], engine, queue: Queue::new(), slow: settings.slow };
+            ClientHandle { devices: vec![], memories: vec![], engine, queue: Queue::new(), slow, fallbacks };
         for id in 0..settings.devices {
             let device =
                 Box::leak(Box::new(DeviceHandle { id, name: format!("Meshwork device {id}"), memories: vec![] }));
@@ -117,6 +132,7 @@ struct Settings {
     threads: Option<usize>,
     engine: EngineKind,
     slow: Option<Duration>,
+    fallbacks: Fallbacks,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -125,9 +141,16 @@ enum EngineKind {
     Evaluator,
 }
 
+/// What becomes of programs of which the engine leaves something to the evaluator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fallbacks {
+    Run,
+    Refuse,
+}
+
 impl Settings {
     fn read(given: &[(String, String)], variable: impl Fn(&str) -> Option<String>) -> Outcome<Settings> {
-        const KNOWN: [&str; 4] = ["devices", "threads", "engine", "slow_ms"];
+        const KNOWN: [&str; 5] = ["devices", "threads", "engine", "slow_ms", "fallbacks"];
         if let Some((name, _)) = given.iter().find(|(name, _)| !KNOWN.contains(&name.as_str())) {
             return Err(Failure::invalid(format!("no option {name:?}; there are {}", KNOWN.join(", "))));
         }
@@ -148,11 +171,19 @@ impl Settings {
                 return Err(Failure::invalid(format!("option engine: {other:?} is neither cpu nor evaluator")));
             }
         };
+        let fallbacks = match option("fallbacks").as_deref() {
+            None | Some("run") => Fallbacks::Run,
+            Some("refuse") => Fallbacks::Refuse,
+            Some(other) => {
+                return Err(Failure::invalid(format!("option fallbacks: {other:?} is neither run nor refuse")));
+            }
+        };
         Ok(Settings {
             devices: number("devices", 1)?.unwrap_or(1),
             threads: number("threads", 1)?,
             engine,
             slow: number("slow_ms", 0)?.map(|ms| Duration::from_millis(ms as u64)),
+            fallbacks,
         })
     }
 }
@@ -404,6 +435,10 @@ mod tests {
         let message = |given: &[(&str, &str)]| settings(given, &[]).err().unwrap().message;
         assert_eq!(message(&[("devices", "0")]), "option devices: \"0\" is no number of at least 1");
         assert_eq!(message(&[("engine", "gpu")]), "option engine: \"gpu\" is neither cpu nor evaluator");
-        assert_eq!(message(&[("device", "2")]), "no option \"device\"; there are devices, threads, engine, slow_ms");
+        assert_eq!(
+            message(&[("device", "2")]),
+            "no option \"device\"; there are devices, threads, engine, slow_ms, fallbacks"
+        );
+        assert_eq!(message(&[("fallbacks", "no")]), "option fallbacks: \"no\" is neither run nor refuse");
     }
 }

@@ -135,7 +135,7 @@ pub(crate) fn client_compile(args: &mut abi::ClientCompile) -> Outcome {
         return Err(Failure::unimplemented(format!("programs in the format {format:?}; MLIR is read")));
     }
     let options = bytes(args.compile_options, args.compile_options_size);
-    let program = Program::compile(bytes(program.code, program.code_size), options, &*client.engine)?;
+    let program = client.compile(bytes(program.code, program.code_size), options)?;
     args.executable = LoadedHandle::new(program, args.client)?.give();
     Ok(())
 }
@@ -164,7 +164,7 @@ pub(crate) fn executable_deserialize_and_load(args: &mut abi::ExecutableDeserial
     let (options, source) = parts(all).ok_or_else(|| Failure::invalid("this is no executable of Meshwork"))?;
     let overridden = bytes(args.overridden_serialized_compile_options, args.overridden_serialized_compile_options_size);
     let options = if overridden.is_empty() { options } else { overridden };
-    let program = Program::compile(source, options, &*client.engine)?;
+    let program = client.compile(source, options)?;
     args.loaded_executable = LoadedHandle::new(program, args.client)?.give();
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The plugin through its table of calls, as JAX uses it.
 
-use std::ffi::c_char;
+use std::ffi::{CStr, c_char};
 use std::ptr::null_mut;
 
 use meshwork_pjrt_abi::*;
@@ -48,11 +48,22 @@ fn api() -> &'static Api {
 
 /// A client with two devices.
 fn client() -> (*mut Client, Vec<*mut Device>) {
-    let mut option = args::<NamedValue>();
-    (option.name, option.name_size) = (c"devices".as_ptr(), 7);
-    (option.kind, option.value, option.value_size) = (named::INT64, NamedValueData { int64: 2 }, 1);
+    client_with(None)
+}
+
+/// A client with two devices and another option.
+fn client_with(option: Option<(&CStr, &CStr)>) -> (*mut Client, Vec<*mut Device>) {
+    let mut options = [args::<NamedValue>(), args::<NamedValue>()];
+    let [devices, other] = &mut options;
+    (devices.name, devices.name_size) = (c"devices".as_ptr(), 7);
+    (devices.kind, devices.value, devices.value_size) = (named::INT64, NamedValueData { int64: 2 }, 1);
+    if let Some((name, value)) = option {
+        (other.name, other.name_size) = (name.as_ptr(), name.count_bytes());
+        let text = NamedValueData { string: value.as_ptr() };
+        (other.kind, other.value, other.value_size) = (named::STRING, text, value.count_bytes());
+    }
     let mut create = args::<ClientCreate>();
-    (create.create_options, create.num_options) = (&option, 1);
+    (create.create_options, create.num_options) = (options.as_ptr(), 1 + option.iter().len());
     call(api().client_create, &mut create).unwrap();
     let mut devices = args::<ClientDevices>();
     devices.client = create.client;
@@ -231,4 +242,22 @@ fn a_caller_of_an_older_version_gets_the_fields_it_knows() {
     devices.struct_size = size_of::<ClientDevices>() - 8;
     call(api().client_devices, &mut devices).unwrap();
     assert!(!devices.devices.is_null() && devices.num_devices == 0);
+}
+
+/// An extent is known at run time only: the engine does not compile it.
+const DYNAMIC: &str = "func.func @main(%n: tensor<1xi32>) -> tensor<f32> {
+  %d = stablehlo.dynamic_iota %n, dim = 0 : (tensor<1xi32>) -> tensor<?xf32>
+  %z = stablehlo.constant dense<0.0> : tensor<f32>
+  %s = stablehlo.reduce(%d init: %z) applies stablehlo.add across dimensions = [0] : (tensor<?xf32>, tensor<f32>) -> tensor<f32>
+  return %s : tensor<f32>
+}";
+
+#[test]
+fn what_runs_on_the_evaluator_is_refused_if_asked() {
+    assert!(compile(client().0, DYNAMIC, &[]).is_ok());
+    let (client, _) = client_with(Some((c"fallbacks", c"refuse")));
+    assert!(compile(client, ADD, &[]).is_ok());
+    let (message, code) = compile(client, DYNAMIC, &[]).unwrap_err();
+    assert!(message.starts_with("the program runs on the evaluator: "), "{message}");
+    assert_eq!(code, 12);
 }
