@@ -16,7 +16,7 @@ pub(crate) fn execute(m: &mut Machine<'_>, id: OpId, kind: CollectiveOp, args: &
         return permute(m, id, args);
     }
     let op = m.module.op(id);
-    let Some(group) = group_of(op, m.site.device, m.site.grid).map_err(Fault::Invalid)? else {
+    let Some(group) = group_of(m.module, op, m.site.device, m.site.grid).map_err(Fault::Invalid)? else {
         return match kind {
             CollectiveOp::CollectiveBroadcast | CollectiveOp::CollectiveReduce => zeros(m, id),
             _ => Err(Fault::invalid(format!("device {} is in none of its replica groups", m.site.device))),

@@ -1,7 +1,15 @@
 //! Which devices take part in a collective together: StableHLO's process groups.
 
-use crate::op::CollectiveOp;
-use crate::{Attr, DeviceGrid, Op, OpKind};
+use std::sync::Arc;
+
+use meshwork_mesh::verify::AxisUse;
+use meshwork_mesh::{Mesh, MeshRef, ShardingError, axis_list};
+
+use crate::attr::GroupAxes;
+use crate::op::{CollectiveOp, SdyOp};
+use crate::{Attr, AttrDict, DeviceGrid, Module, Op, OpKind};
+
+const GROUPS: &str = "replica_groups";
 
 /// What the ids in replica groups (or source-target pairs) name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,6 +68,83 @@ pub fn rows(op: &Op, name: &str) -> Result<Vec<Vec<usize>>, String> {
     Ok((0..count as usize).map(|i| row(i).iter().filter_map(|&v| usize::try_from(v).ok()).collect()).collect())
 }
 
+impl GroupAxes {
+    /// The mesh; `None` if `module` defines no mesh of its name.
+    pub fn mesh_in<'m>(&'m self, module: &'m Module) -> Option<&'m Arc<Mesh>> {
+        match &self.mesh {
+            MeshRef::Inline(mesh) => Some(mesh),
+            MeshRef::Symbol(name) => {
+                let op = module.op(module.symbol(name)?);
+                match op.attr("mesh") {
+                    Some(Attr::Mesh(mesh)) if op.kind() == SdyOp::Mesh => Some(mesh),
+                    _ => None,
+                }
+            }
+        }
+    }
+
+    /// The number of devices in a group on `mesh`; the error continues a sentence about the groups.
+    pub fn size_on(&self, mesh: &Mesh) -> Result<i64, String> {
+        mesh.verify().map_err(|e| format!("has a wrong mesh: {e}"))?;
+        let mut axes = AxisUse::new(mesh);
+        match axes.list(&self.axes).and_then(|()| axes.finish()) {
+            Ok(()) => Ok(axis_list::product(&self.axes, mesh)),
+            Err(ShardingError::UnknownAxis { axis, mesh }) => {
+                Err(format!("names axis \"{axis}\", but the mesh is {mesh}"))
+            }
+            Err(ShardingError::DuplicateAxis { axis }) => Err(format!("names axis {axis} twice")),
+            Err(e) => Err(format!("has wrong axes: {e}")),
+        }
+    }
+}
+
+/// The number of devices in a group of the collective `op`, if all groups have one size.
+pub fn group_size(module: &Module, op: &Op) -> Option<i64> {
+    match op.attr(GROUPS)? {
+        Attr::Dense(ids) => ids.ty.dims.get(1).copied(),
+        Attr::GroupAxes(groups) => groups.size_on(groups.mesh_in(module)?).ok(),
+        _ => None,
+    }
+}
+
+/// Writes the mesh into groups that name one of `module`, for a program that does not define it.
+pub fn inline_mesh(module: &Module, attrs: &mut AttrDict) {
+    if let Some(Attr::GroupAxes(groups)) = attrs.get(GROUPS)
+        && groups.mesh.symbol().is_some()
+        && let Some(mesh) = groups.mesh_in(module)
+    {
+        let groups = GroupAxes { mesh: mesh.clone().into(), axes: groups.axes.clone() };
+        attrs.set(GROUPS, Attr::GroupAxes(groups.into()));
+    }
+}
+
+/// The replica groups of `op` as they are written, of `count` ids.
+fn listed(module: &Module, op: &Op, count: usize) -> Result<Vec<Vec<usize>>, String> {
+    let Some(Attr::GroupAxes(groups)) = op.attr(GROUPS) else { return rows(op, GROUPS) };
+    let Some(mesh) = groups.mesh_in(module) else {
+        let name = groups.mesh.symbol().map_or("", |name| name);
+        return Err(format!("attribute '{GROUPS}' names axes of @{name}, which is not a mesh"));
+    };
+    groups.size_on(mesh).map_err(|why| format!("attribute '{GROUPS}' {why}"))?;
+    if mesh.device_count() > count as i64 {
+        let devices = mesh.device_count();
+        return Err(format!("attribute '{GROUPS}' names axes of {devices} devices where there are {count}: {mesh}"));
+    }
+    let rows = meshwork_mesh::device_groups(mesh, &groups.axes).map_err(|e| e.to_string())?;
+    Ok(rows.into_iter().map(|row| row.into_iter().map(|id| id as usize).collect()).collect())
+}
+
+impl Strategy {
+    /// How many ids there are.
+    fn ids(self, grid: DeviceGrid) -> usize {
+        match self {
+            Strategy::CrossReplica | Strategy::CrossReplicaAndPartition => grid.replicas,
+            Strategy::CrossPartition => grid.partitions,
+            Strategy::FlattenedIds => grid.len(),
+        }
+    }
+}
+
 /// The group of `device`, in order; `None` if it is in no group. No groups at all means one group of all.
 fn group_in(
     device: usize,
@@ -68,10 +153,11 @@ fn group_in(
     groups: &[Vec<usize>],
 ) -> Result<Option<Vec<usize>>, String> {
     let (replica, partition) = (device / grid.partitions, device % grid.partitions);
-    let (ids, mine) = match strategy {
-        Strategy::CrossReplica | Strategy::CrossReplicaAndPartition => (grid.replicas, replica),
-        Strategy::CrossPartition => (grid.partitions, partition),
-        Strategy::FlattenedIds => (grid.len(), device),
+    let ids = strategy.ids(grid);
+    let mine = match strategy {
+        Strategy::CrossReplica | Strategy::CrossReplicaAndPartition => replica,
+        Strategy::CrossPartition => partition,
+        Strategy::FlattenedIds => device,
     };
     if let Some(id) = groups.iter().flatten().find(|&&id| id >= ids) {
         return Err(format!(
@@ -110,14 +196,16 @@ pub fn device_pairs(op: &Op, grid: DeviceGrid) -> Result<Vec<(usize, usize)>, St
 }
 
 /// The devices that meet `device` in the collective `op`, in order; `None` if it is in no group.
-pub fn group_of(op: &Op, device: usize, grid: DeviceGrid) -> Result<Option<Vec<usize>>, String> {
-    group_in(device, grid, strategy(op)?, &rows(op, "replica_groups")?)
+pub fn group_of(module: &Module, op: &Op, device: usize, grid: DeviceGrid) -> Result<Option<Vec<usize>>, String> {
+    let strategy = strategy(op)?;
+    group_in(device, grid, strategy, &listed(module, op, strategy.ids(grid))?)
 }
 
 /// The devices that meet in the collective `op`, numbered `replica * partitions + partition`: all groups, each in
 /// order. Devices in no group are left out.
-pub fn device_groups(op: &Op, grid: DeviceGrid) -> Result<Vec<Vec<usize>>, String> {
-    let (strategy, rows) = (strategy(op)?, rows(op, "replica_groups")?);
+pub fn device_groups(module: &Module, op: &Op, grid: DeviceGrid) -> Result<Vec<Vec<usize>>, String> {
+    let strategy = strategy(op)?;
+    let rows = listed(module, op, strategy.ids(grid))?;
     let mut groups: Vec<Vec<usize>> = vec![];
     for device in 0..grid.len() {
         if !groups.iter().any(|g| g.contains(&device)) {
@@ -172,5 +260,64 @@ mod tests {
         assert_eq!(of(4, Strategy::FlattenedIds, &[vec![0, 1]]), None);
         assert_eq!(of(4, Strategy::CrossReplica, &[]), Some(vec![1, 4]));
         assert!(group_in(0, grid, Strategy::CrossReplica, &[vec![0, 2]]).is_err());
+    }
+
+    /// The groups of eight devices along `axes` of `mesh`, in a module with a mesh `@m` and a function `@f`.
+    fn by_axes(mesh: &str, axes: &str) -> Result<Vec<Vec<usize>>, String> {
+        let source = format!(
+            "sdy.mesh @m = <[\"x\"=2, \"y\"=4]>
+             func.func private @f()
+             func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{
+               %0 = \"stablehlo.collective_broadcast\"(%x) {{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,
+                 replica_groups = #stablehlo.replica_group_mesh_axes<mesh = {mesh}, axes = [{axes}]>}} : (tensor<4xf32>) -> tensor<4xf32>
+               return %0 : tensor<4xf32>
+             }}"
+        );
+        let module = crate::text::parse(&source).unwrap_or_else(|e| panic!("{}", e.render("test", &source)));
+        let is_collective = |op: &crate::OpId| module.op(*op).kind().is_collective();
+        let op = module.all_ops(crate::Walk::PreOrder).into_iter().find(is_collective).unwrap();
+        let (op, grid) = (module.op(op), DeviceGrid { replicas: 1, partitions: 8 });
+        let groups = device_groups(&module, op, grid)?;
+        for device in 0..8 {
+            let mine = groups.iter().find(|g| g.contains(&device)).cloned();
+            assert_eq!(group_of(&module, op, device, grid), Ok(mine));
+        }
+        assert!(groups.iter().all(|g| Some(g.len() as i64) == group_size(&module, op)));
+        Ok(groups)
+    }
+
+    #[test]
+    fn groups_along_axes() {
+        let axis = |name: &str| format!("#stablehlo.axis_ref<name = \"{name}\">");
+        let part = |name: &str, part: &str| format!("#stablehlo.axis_ref<name = \"{name}\", sub_axis_info = {part}>");
+        let (x, y) = (axis("x"), axis("y"));
+        let lists = |rows: &[&[usize]]| Ok(rows.iter().map(|row| row.to_vec()).collect::<Vec<_>>());
+        assert_eq!(by_axes("@m", &x), lists(&[&[0, 4], &[1, 5], &[2, 6], &[3, 7]]));
+        assert_eq!(by_axes("@m", &y), lists(&[&[0, 1, 2, 3], &[4, 5, 6, 7]]));
+        assert_eq!(by_axes("@m", &format!("{x}, {y}")), lists(&[&[0, 1, 2, 3, 4, 5, 6, 7]]));
+        assert_eq!(by_axes("@m", &format!("{y}, {x}")), lists(&[&[0, 4, 1, 5, 2, 6, 3, 7]]));
+        assert_eq!(by_axes("@m", ""), Ok((0..8).map(|d| vec![d]).collect()));
+        assert_eq!(by_axes("@m", &part("y", "(1)2")), lists(&[&[0, 2], &[1, 3], &[4, 6], &[5, 7]]));
+        assert_eq!(by_axes("@m", &part("y", "(2)2")), lists(&[&[0, 1], &[2, 3], &[4, 5], &[6, 7]]));
+        assert_eq!(by_axes("@m", &format!("{}, {x}", part("y", "(2)2"))), lists(&[&[0, 4, 1, 5], &[2, 6, 3, 7]]));
+        let mesh = "#stablehlo.mesh<axes=[<name = \"x\", size = 2>, <name = \"y\", size = 2>]";
+        let ids = format!("{mesh}, device_ids=dense<[3, 2, 0, 1]> : tensor<4xi64>>");
+        assert_eq!(by_axes(&ids, &y), lists(&[&[0, 1], &[3, 2]]));
+        assert_eq!(by_axes(&ids, &x), lists(&[&[3, 0], &[2, 1]]));
+        assert_eq!(by_axes(&format!("{mesh}>"), &x), lists(&[&[0, 2], &[1, 3]]));
+    }
+
+    #[test]
+    fn what_is_wrong_with_groups_along_axes() {
+        let axis = |name: &str| format!("#stablehlo.axis_ref<name = \"{name}\">");
+        let error = |mesh: &str, axes: &str| by_axes(mesh, axes).unwrap_err();
+        assert_eq!(error("@other", &axis("x")), "attribute 'replica_groups' names axes of @other, which is not a mesh");
+        assert_eq!(error("@f", &axis("x")), "attribute 'replica_groups' names axes of @f, which is not a mesh");
+        let unknown = "attribute 'replica_groups' names axis \"z\", but the mesh is <[\"x\"=2, \"y\"=4]>";
+        assert_eq!(error("@m", &axis("z")), unknown);
+        let twice = error("@m", &format!("{}, {0}", axis("x")));
+        assert_eq!(twice, "attribute 'replica_groups' names axis \"x\" twice");
+        let large = error("#stablehlo.mesh<axes=[<name = \"x\", size = 16>]>", &axis("x"));
+        assert_eq!(large, "attribute 'replica_groups' names axes of 16 devices where there are 8: <[\"x\"=16]>");
     }
 }

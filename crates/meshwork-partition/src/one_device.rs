@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use meshwork_ir::groups::inline_mesh;
 use meshwork_ir::op::{SdyOp, SourceOp};
 use meshwork_ir::transform::inline::{inline_all, open_body};
 use meshwork_ir::{Module, OpId, OpKind, Type, ValueId, Walk};
@@ -49,6 +50,7 @@ pub(crate) fn without_placements(module: &Module) -> Module {
     inline_all(&mut out);
     for op in out.all_ops(Walk::PreOrder) {
         out.op_mut(op).attrs.remove("sdy.sharding");
+        inline_mesh(module, &mut out.op_mut(op).attrs);
         if let OpKind::Sdy(kind) = out.op(op).kind() {
             lower(&mut out, op, kind);
         }

@@ -72,8 +72,8 @@ pub fn relabel(module: &mut Module, op: OpId, from: (&str, &Mesh), to: (&str, &M
                 module.op_mut(inner).attrs.set(name.clone(), attr);
             }
         }
-        if program::mesh_in_replica_groups(module, inner) == Some(program::GroupMesh::Symbol(from.0.into())) {
-            program::set_mesh_symbol(module, inner, to.0);
+        if let Some(mesh) = group_mesh(module, inner, from.0, to.0, &renamed) {
+            program::set_mesh_in_replica_groups(module, inner, mesh);
         }
         if module.op(inner).kind() == OpKind::Source(SourceOp::PartitionId) {
             look_up(module, inner, &original);
@@ -92,6 +92,19 @@ fn on_mesh(attr: &Attr, from: &str, to: &str) -> Option<Attr> {
         Attr::ShardingPerValue(list) => Some(Attr::ShardingPerValue(list.iter().map(moved).collect())),
         _ => None,
     }
+}
+
+/// The mesh whose axes are the groups of `op`, if they are axes: `to` instead of `from`, and any other with its devices
+/// under their new numbers.
+fn group_mesh(module: &Module, op: OpId, from: &str, to: &str, renamed: &[i64]) -> Option<MeshRef> {
+    let Attr::GroupAxes(groups) = module.op(op).attr("replica_groups")? else { return None };
+    if groups.mesh.symbol().is_some_and(|name| **name == *from) {
+        return Some(to.into());
+    }
+    let mesh = groups.mesh_in(module)?;
+    let ids: Option<Vec<i64>> =
+        (0..mesh.device_count()).map(|p| renamed.get(mesh.device_at_position(p)? as usize).copied()).collect();
+    Some((**mesh).clone().with_device_ids(ids?).ok()?.without_identity_ids().into())
 }
 
 /// Lists of devices with other numbers; -1 fills up groups that are smaller than others.

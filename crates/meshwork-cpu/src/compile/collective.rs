@@ -24,7 +24,7 @@ pub(crate) fn lower(cx: &mut Lower<'_>, op: OpId, grid: DeviceGrid) -> Result<()
     };
     let mut groups: Vec<Vec<u32>> = vec![];
     if data.kind() != OpKind::Collective(CollectiveOp::CollectivePermute) {
-        let found = device_groups(data, grid).map_err(invalid)?;
+        let found = device_groups(module, data, grid).map_err(invalid)?;
         groups = found.into_iter().map(|g| g.into_iter().map(|d| d as u32).collect()).collect();
     }
     let OpKind::Collective(kind) = data.kind() else {

@@ -57,6 +57,39 @@ pub fn reduce(c: &Check) {
     one(c, "all_reduce", own, attrs, "tensor<3xf32>", "tensor<3xf32>");
 }
 
+/// Groups as axes of a mesh: whole axes in both orders, parts of an axis, and devices in another order.
+pub fn by_axes(c: &Check) {
+    const SQUARE: &str = "axes=[<name = \"x\", size = 2>, <name = \"y\", size = 2>]";
+    const LINE: &str = "axes=[<name = \"x\", size = 4>]";
+    const TURNED: &str =
+        "axes=[<name = \"x\", size = 2>, <name = \"y\", size = 2>], device_ids=dense<[2, 0, 3, 1]> : tensor<4xi64>";
+    let cases = [
+        (SQUARE, vec!["name = \"x\""], 2),
+        (SQUARE, vec!["name = \"y\""], 2),
+        (SQUARE, vec!["name = \"y\"", "name = \"x\""], 4),
+        (LINE, vec!["name = \"x\", sub_axis_info = (1)2"], 2),
+        (LINE, vec!["name = \"x\", sub_axis_info = (2)2"], 2),
+        (TURNED, vec!["name = \"x\""], 2),
+        (TURNED, vec!["name = \"x\"", "name = \"y\""], 4),
+    ];
+    for (mesh, axes, n) in cases {
+        let axes: Vec<String> = axes.iter().map(|axis| format!("#stablehlo.axis_ref<{axis}>")).collect();
+        let groups = format!(
+            "replica_groups = #stablehlo.replica_group_mesh_axes<mesh = #stablehlo.mesh<{mesh}>, axes = [{}]>",
+            axes.join(", ")
+        );
+        let global = format!("{groups}, use_global_device_ids");
+        let (small, large) = (tensor(&[3, 4], "f32"), tensor(&[3, 4 * n], "f32"));
+        one(c, "all_reduce", &body("add", "f32"), &global, &small, &small);
+        one(c, "all_gather", "", &format!("all_gather_dim = 1 : i64, {global}"), &small, &large);
+        let scatter = format!("scatter_dimension = 1 : i64, {global}");
+        one(c, "reduce_scatter", &body("add", "f32"), &scatter, &large, &small);
+        let all = format!("split_dimension = 1 : i64, concat_dimension = 0 : i64, split_count = {n} : i64, {groups}");
+        one(c, "all_to_all", "", &all, &large, &tensor(&[3 * n, 4], "f32"));
+        one(c, "collective_broadcast", "", &groups, &small, &small);
+    }
+}
+
 /// One exchange of a value and itself, or parts of it: whatever result is written first, the others still read the value.
 pub fn equal_operands(c: &Check) {
     let attrs = "replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids";

@@ -36,7 +36,7 @@ macro_rules! conformance {
         conformance!(@ $engine; ops: chains, softmax, products, results);
         conformance!(@ $engine; control: loops, branches, captured, scans, nested);
         conformance!(@ $engine; collectives: reduce, gather, scatter, exchange, ragged, permute, loops_with_communication,
-            identity, shared_results, slices_by_device, parts_of_buffers, equal_operands, past_the_caches);
+            identity, shared_results, slices_by_device, parts_of_buffers, by_axes, equal_operands, past_the_caches);
     };
     (@ $engine:expr; $file:ident: $($case:ident),*) => {
         $(#[test] fn $case() {

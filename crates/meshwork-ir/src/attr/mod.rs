@@ -6,6 +6,7 @@
 mod default;
 mod dense;
 mod dict;
+mod groups;
 mod hlo;
 mod print;
 mod rule;
@@ -18,6 +19,7 @@ use smol_str::SmolStr;
 pub(crate) use default::is_default;
 pub use dense::{Dense, DenseData};
 pub use dict::AttrDict;
+pub use groups::{GroupAxes, list_of_ids};
 pub use hlo::{ChannelHandle, ConvDims, DotDims, GatherDims, ScatterDims};
 pub(crate) use hlo::{Field, Fields};
 pub use rule::{AllToAllParam, FactorKind, OpShardingRule};
@@ -63,6 +65,8 @@ pub enum Attr {
     Scatter(Arc<ScatterDims>),
     /// `#stablehlo.channel_handle<...>`.
     Channel(ChannelHandle),
+    /// `#stablehlo.replica_group_mesh_axes<...>`.
+    GroupAxes(Arc<GroupAxes>),
     /// `#sdy.mesh<...>`.
     Mesh(Arc<Mesh>),
     /// `#sdy.sharding<...>`.

@@ -8,7 +8,9 @@ use super::builtin::complex;
 use super::cursor::{Cursor, Read, error, unsupported};
 use super::dense;
 use super::table::Table;
+use crate::attr::GroupAxes;
 use crate::op::form::hlo_cases;
+use crate::text::parse_attr;
 use crate::{Attr, DYNAMIC, ElementType, FunctionType, Type};
 
 impl<'a> Table<'a> {
@@ -50,7 +52,7 @@ impl<'a> Table<'a> {
             }
             19 => enumeration(c, "result_accuracy_mode", 0)?,
             20 => self.result_accuracy(c)?,
-            21 => opaque(format!("#stablehlo.sub_axis_info<({}){}>", c.signed()?, c.signed()?)),
+            21 => opaque(format!("#stablehlo.sub_axis_info({}){}", c.signed()?, c.signed()?)),
             22 => {
                 let mut fields = format!("name = {}", self.next_attr(c)?);
                 if c.varint()? != 0 {
@@ -63,7 +65,8 @@ impl<'a> Table<'a> {
                     Attr::Str(name) => Attr::Symbol(name.as_ref().into()),
                     mesh => mesh,
                 };
-                opaque(format!("#stablehlo.replica_group_mesh_axes<mesh = {mesh}, axes = {}>", self.next_attr(c)?))
+                let text = format!("{}<mesh = {mesh}, axes = {}>", GroupAxes::NAME, self.next_attr(c)?);
+                parse_attr(&text).map_err(|e| error(at, e.message))?
             }
             24 => opaque(format!("#stablehlo.mesh_axis<name = {}, size = {}>", self.next_attr(c)?, c.signed()?)),
             25 => {

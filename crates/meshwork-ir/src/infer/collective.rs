@@ -24,7 +24,11 @@ fn groups(t: &OpTypes, rule: Groups) -> Result<Option<i64>, Wrong> {
     const ATTR: &str = "replica_groups";
     let dense = match t.attrs.get(ATTR) {
         Some(Attr::Dense(d)) => d,
-        // Groups given as axes of a mesh.
+        // That the mesh exists is checked elsewhere.
+        Some(Attr::GroupAxes(axes)) => {
+            let size = axes.mesh_in(t.module).map(|mesh| axes.size_on(mesh)).transpose();
+            return size.map_err(|why| t.bad_attr(ATTR, why));
+        }
         Some(Attr::Opaque(_)) => return Ok(None),
         _ => {
             return Err(t.missing(ATTR, "a constant of shape groups x ids"));
@@ -53,6 +57,11 @@ fn groups(t: &OpTypes, rule: Groups) -> Result<Option<i64>, Wrong> {
         return Err(t.bad_attr(ATTR, format!("lists {} ids, but id {} is not among them", present.len(), missing.0)));
     }
     Ok(Some(dense.ty.dims[1]).filter(|_| rule != Groups::Ragged && dense.ty.dims[0] > 0))
+}
+
+/// The size of groups that are axes of a mesh: they say what becomes of the dimension that grows or shrinks.
+fn by_axes(t: &OpTypes, size: Option<i64>) -> Option<i64> {
+    size.filter(|_| matches!(t.attrs.get("replica_groups"), Some(Attr::GroupAxes(_))))
 }
 
 /// `use_global_device_ids` needs a channel id of at least `least`.
@@ -98,9 +107,15 @@ pub(super) fn all_gather(t: &OpTypes) -> Inferred {
         dims[along] = match t.given(i).and_then(Type::as_tensor) {
             Some(w) if w.rank() == x.rank() => {
                 let (from, to) = (x.dims[along], w.dims[along]);
-                if from != DYNAMIC && to != DYNAMIC && to % from != 0 {
-                    let expected = format_smolstr!("a multiple of {from} in dimension {along}");
-                    return Err(t.bad_result(i, expected));
+                if from != DYNAMIC && to != DYNAMIC {
+                    if to % from != 0 {
+                        let expected = format_smolstr!("a multiple of {from} in dimension {along}");
+                        return Err(t.bad_result(i, expected));
+                    }
+                    if let Some(n) = by_axes(t, size).filter(|&n| to / from != n) {
+                        let expected = format_smolstr!("{n} times {from} in dimension {along}, for groups of {n}");
+                        return Err(t.bad_result(i, expected));
+                    }
                 }
                 to
             }
@@ -159,6 +174,14 @@ pub(super) fn reduce_scatter(t: &OpTypes) -> Inferred {
     if from == 0 || to == 0 || from != DYNAMIC && to != DYNAMIC && from % to != 0 {
         return Err(t.mismatch(format!("splits dimension {along} of size {from} into parts of size {to}")));
     }
+    if from != DYNAMIC
+        && to != DYNAMIC
+        && let Some(n) = by_axes(t, size).filter(|&n| from / to != n)
+    {
+        return Err(
+            t.mismatch(format!("splits dimension {along} of size {from} into parts of size {to} over groups of {n}"))
+        );
+    }
     Ok(t.result(&dims, elem).into())
 }
 
@@ -170,7 +193,8 @@ pub(super) fn all_to_all(t: &OpTypes) -> Inferred {
         return Err(t.bad_attr("split_count", format!("must be positive, but is {count}")));
     }
     let size = groups(t, Groups::Even)?;
-    if matches!(t.attrs.get("replica_groups"), Some(Attr::Dense(_))) && size != Some(count) {
+    let is_list = matches!(t.attrs.get("replica_groups"), Some(Attr::Dense(_)));
+    if (is_list || size.is_some()) && size != Some(count) {
         let size = size.map_or("no groups".into(), |n| format!("groups of {n}"));
         return Err(t.bad_attr("replica_groups", format!("has {size}, but split_count is {count}")));
     }

@@ -19,6 +19,7 @@ pub fn in_attr(attr: &Attr, found: &mut dyn FnMut(&str)) {
         Attr::Dict(dict) => dict.iter().for_each(|(_, a)| in_attr(a, found)),
         Attr::Sharding(s) => mesh(&s.mesh),
         Attr::ShardingPerValue(list) => list.iter().for_each(|s| mesh(&s.mesh)),
+        Attr::GroupAxes(groups) => mesh(&groups.mesh),
         Attr::Opaque(text) => in_text(text, found),
         Attr::Unit
         | Attr::Bool(_)

@@ -5,6 +5,7 @@ use super::func::match_signature;
 use super::{Check, Context};
 use crate::infer::{duplicate, type_list};
 use crate::op::{CollectiveOp, MovementOp};
+use crate::transform::symbols;
 use crate::{Attr, FunctionType, OpId, OpKind, Type};
 
 /// `composite`: a namespaced name and a function that says what it means.
@@ -218,13 +219,14 @@ fn same_text(a: &str, b: &str) -> bool {
 
 /// Replica groups given as axes name a mesh that exists.
 pub(super) fn group_mesh(cx: &Context, op: OpId) -> Check {
-    let Some(Attr::Opaque(text)) = cx.module.op(op).attr("replica_groups") else { return Ok(()) };
-    let Some((_, rest)) = text.split_once('@') else { return Ok(()) };
-    let name = rest.split([',', '>', ' ']).next().unwrap_or_default().trim_matches('"');
-    if cx.symbols.contains_key(name) {
-        Ok(())
-    } else {
-        Err(cx.error(op, format_args!("attribute 'replica_groups' names mesh @{name}, which is not defined")))
+    let Some(attr) = cx.module.op(op).attr("replica_groups") else { return Ok(()) };
+    let mut missing = None;
+    symbols::in_attr(attr, &mut |name| missing = Some(name.to_owned()).filter(|_| !cx.symbols.contains_key(name)));
+    match missing {
+        None => Ok(()),
+        Some(name) => {
+            Err(cx.error(op, format_args!("attribute 'replica_groups' names mesh @{name}, which is not defined")))
+        }
     }
 }
 

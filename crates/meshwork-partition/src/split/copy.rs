@@ -1,5 +1,6 @@
 //! Copying operations of the global program into the per-device one.
 
+use meshwork_ir::groups::inline_mesh;
 use meshwork_ir::hash::HashMap;
 use meshwork_ir::op::SdyOp;
 use meshwork_ir::{Attr, BlockId, OpId, OpKind, OpSpec, Type, ValueId};
@@ -34,6 +35,7 @@ impl Splitter<'_> {
         spec.name = op.name().into();
         spec.attrs = op.attrs.clone();
         spec.attrs.retain(|name, attr| !name.starts_with("sdy.") && name != "mhlo.sharding" && !is_placement(attr));
+        inline_mesh(self.src, &mut spec.attrs);
         spec
     }
 

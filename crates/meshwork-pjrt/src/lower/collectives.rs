@@ -17,7 +17,7 @@ pub(super) fn name_replicas(module: &mut Module, op: OpId, kind: CollectiveOp, g
         let ids = pairs.iter().flat_map(|&(from, to)| [from as i64, to as i64]).collect::<Vec<_>>();
         set_matrix(module, op, "source_target_pairs", &ids, 2);
     } else {
-        let groups = device_groups(module.op(op), grid)?;
+        let groups = device_groups(module, module.op(op), grid)?;
         let width = groups.first().map_or(0, Vec::len);
         if kind == CollectiveOp::CollectiveBroadcast {
             return broadcast(module, op, &groups, grid.partitions).map_err(|e| e.to_string());

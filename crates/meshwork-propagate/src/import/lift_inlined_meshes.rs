@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use meshwork_ir::attr::list_of_ids;
 use meshwork_ir::hash::HashMap;
 use meshwork_ir::op::SdyOp;
-use meshwork_ir::{Attr, AttrDict, Dense, DenseData, ElementType, Module, OpId, OpSpec, TensorType, Walk};
+use meshwork_ir::{Attr, AttrDict, Module, OpId, OpSpec, Walk};
 use meshwork_mesh::{Mesh, MeshRef, Sharding};
 
 use crate::program::{
-    GroupMesh, Symbols, mesh_in_replica_groups, mesh_of_op, mesh_ops, set_mesh_symbol, transform_shardings,
+    Symbols, mesh_in_replica_groups, mesh_of_op, mesh_ops, set_mesh_in_replica_groups, transform_shardings,
 };
 
 /// Attribute of `sdy.mesh` that repeats the mesh for StableHLO.
@@ -77,12 +78,12 @@ impl Lift {
     fn lift_replica_groups(&mut self, module: &mut Module) {
         for op in module.all_ops(Walk::PostOrder) {
             let Some(found) = mesh_in_replica_groups(module, op) else { continue };
-            let name = match found {
-                GroupMesh::Symbol(name) => self.new_names.get(&MeshRef::Symbol(name)).cloned(),
-                GroupMesh::Inline(mesh) => Some(self.name_of(module, Arc::new(mesh))),
+            let name = match found.inline().cloned() {
+                None => self.new_names.get(found).cloned(),
+                Some(mesh) => Some(self.name_of(module, mesh)),
             };
             if let Some(name) = name {
-                set_mesh_symbol(module, op, &name);
+                set_mesh_in_replica_groups(module, op, name);
             }
         }
     }
@@ -119,13 +120,7 @@ fn stablehlo_mesh(mesh: &Mesh) -> Attr {
     let axes = mesh.axes().iter().map(|a| axis(&a.name, a.size)).collect();
     let mut entries: AttrDict = [("axes", Attr::Array(axes))].into_iter().collect();
     if let Some(ids) = mesh.device_ids() {
-        let ty = Arc::new(TensorType::new([ids.len() as i64], ElementType::I64));
-        let bytes: Vec<u8> = ids.iter().flat_map(|id| id.to_le_bytes()).collect();
-        let data = match ids {
-            [_] => DenseData::Splat(bytes.into()),
-            _ => DenseData::Full(bytes.into()),
-        };
-        entries.set("device_ids", Attr::Dense(Arc::new(Dense { ty, data })));
+        entries.set("device_ids", Attr::Dense(Arc::new(list_of_ids(ids))));
     }
     dict(entries)
 }

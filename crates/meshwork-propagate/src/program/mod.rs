@@ -31,7 +31,7 @@ pub use edges::{
 pub use manual::{manual_axes, only_manual_axes, with_manual_axes, without_manual_axes};
 pub use meshes::{Meshes, axes_without, mesh_of_op, mesh_ops};
 pub use properties::is_elementwise;
-pub use replica_groups::{GroupMesh, mesh_in_replica_groups, set_inline_mesh, set_mesh_symbol};
+pub use replica_groups::{mesh_in_replica_groups, set_mesh_in_replica_groups};
 pub use values::{
     SHARDING, Slot, func_result_sharding, result_slot, set_func_result_sharding, set_sharding, shardable_value,
     sharding_list, sharding_of, stored_sharding,

@@ -1,9 +1,9 @@
 //! Writes meshes into the placements that name them and removes the symbols.
 
 use meshwork_ir::{Diagnostic, Failed, Module, Pass, PassOptions, Walk};
-use meshwork_mesh::{MeshRef, Sharding};
+use meshwork_mesh::Sharding;
 use meshwork_propagate::program::{
-    GroupMesh, Meshes, mesh_in_replica_groups, mesh_ops, set_inline_mesh, transform_shardings,
+    Meshes, mesh_in_replica_groups, mesh_ops, set_mesh_in_replica_groups, transform_shardings,
 };
 
 /// The pass.
@@ -21,10 +21,8 @@ fn run(module: &mut Module, _: &PassOptions, _: &mut Vec<Diagnostic>) -> Result<
         Some(Sharding { mesh: mesh.clone().into(), ..sharding.clone() })
     });
     for op in module.all_ops(Walk::PreOrder) {
-        if let Some(GroupMesh::Symbol(name)) = mesh_in_replica_groups(module, op)
-            && let Some(mesh) = meshes.get(&MeshRef::Symbol(name))
-        {
-            set_inline_mesh(module, op, mesh);
+        if let Some(mesh) = mesh_in_replica_groups(module, op).and_then(|named| meshes.get(named)) {
+            set_mesh_in_replica_groups(module, op, mesh.clone());
         }
     }
     for mesh in mesh_ops(module) {

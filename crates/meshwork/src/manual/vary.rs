@@ -133,6 +133,10 @@ impl Vary<'_> {
     /// The axes that the groups of a collective are over.
     fn axes_of(&self, op: &Op) -> AxisSet {
         let groups: Vec<Vec<i64>> = match op.attr("replica_groups") {
+            Some(Attr::GroupAxes(groups)) => {
+                let whole = groups.axes.iter().filter(|axis| axis.is_full());
+                return whole.map(|axis| axis.name.to_string()).collect();
+            }
             Some(Attr::Dense(d)) => {
                 let width = d.ty.dims.get(1).copied().unwrap_or(1).max(1) as usize;
                 op.i64s("replica_groups").unwrap_or_default().chunks(width).map(<[i64]>::to_vec).collect()

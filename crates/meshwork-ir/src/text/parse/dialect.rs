@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Parsed, Parser};
 use crate::Attr;
-use crate::attr::{ConvDims, EnumAttr, Field, Fields};
+use crate::attr::{ConvDims, EnumAttr, Field, Fields, GroupAxes};
 use crate::op::form::hlo_cases;
 
 /// StableHLO attributes that no stage computes with: kept as text.
@@ -15,7 +15,6 @@ const HLO_TEXT: &[&str] = &[
     "mesh",
     "mesh_axis",
     "output_operand_alias",
-    "replica_group_mesh_axes",
     "result_accuracy",
     "sub_axis_info",
     "type_extensions",
@@ -87,9 +86,34 @@ impl<'a> Parser<'a> {
             "gather" => self.fields().map(|d| Attr::Gather(Arc::new(d))),
             "scatter" => self.fields().map(|d| Attr::Scatter(Arc::new(d))),
             "channel_handle" => self.fields().map(Attr::Channel),
+            "replica_group_mesh_axes" => self.group_axes(at),
             _ if HLO_TEXT.contains(&kind) => self.opaque_attr(at),
             _ => Err(self.error(at, format!("StableHLO has no attribute '{kind}'"))),
         }
+    }
+
+    /// Groups of devices as axes of a mesh, from the `<`. A list that names no axis means nothing, but MLIR lets it stand
+    /// beside the name of a mesh: it is kept as text.
+    fn group_axes(&mut self, at: usize) -> Parsed<Attr> {
+        let read = GroupAxes::read(self.lex.src(), self.lex.pos());
+        let groups = match read {
+            Ok((groups, end)) => {
+                self.lex.set_pos(end);
+                groups
+            }
+            Err(e) => {
+                self.lex.skip_balanced()?;
+                let text = self.expand_aliases(at)?;
+                match GroupAxes::read(&text, GroupAxes::NAME.len()) {
+                    Ok((groups, _)) => groups,
+                    Err(_) if !text.contains("#stablehlo.axis_ref") && !text.contains("#stablehlo.mesh") => {
+                        return Ok(Attr::Opaque(text));
+                    }
+                    Err(_) => return Err(self.error(e.offset, e.message)),
+                }
+            }
+        };
+        Ok(Attr::GroupAxes(Arc::new(groups)))
     }
 
     /// Reads `<name = value, ...>`, the fields in any order, each at most once.

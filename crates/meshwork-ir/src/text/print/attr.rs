@@ -3,7 +3,9 @@
 use super::dense::push_dense;
 use super::float::push_float;
 use super::structs::{push_conv_attr, push_struct};
-use super::write::{push_int, push_list, push_name, push_quoted, push_symbol, push_tensor_type, push_type};
+use super::write::{
+    push_display, push_int, push_list, push_name, push_quoted, push_symbol, push_tensor_type, push_type,
+};
 use crate::op::form::sdy_cases;
 use crate::{Attr, AttrDict, ElementClass, ElementType, float};
 
@@ -95,6 +97,7 @@ pub(super) fn push_attr_as(out: &mut String, attr: &Attr, number_type: NumberTyp
             super::sdy::push_stripped(out, attr);
             out.push('>');
         }
+        Attr::GroupAxes(groups) => push_display(out, groups),
         Attr::Opaque(text) => out.push_str(text),
     }
 }

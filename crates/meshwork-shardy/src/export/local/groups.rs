@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use meshwork_ir::attr::GroupAxes;
 use meshwork_ir::op::{BinaryOp, ControlOp};
 use meshwork_ir::{Attr, Dense, DenseData, ElementType, Module, OpId, OpKind, OpSpec, TensorType, Type, ValueId};
 use meshwork_mesh::{AxisRef, Mesh, MeshRef, Reduction, device_groups};
-use meshwork_propagate::program::set_inline_mesh;
 
 use super::Local;
 use crate::export::rewrite::Problem;
@@ -23,11 +23,8 @@ pub struct Groups<'a> {
 /// The groups as a list of lists of devices, or by the names of the axes where they are whole.
 fn attr(cx: &Local, groups: &Groups) -> Result<Attr, Problem> {
     if cx.groups_by_axes && groups.axes.iter().all(AxisRef::is_full) {
-        let axes: Vec<String> =
-            groups.axes.iter().map(|a| format!("#stablehlo.axis_ref<name = \"{}\">", a.name)).collect();
-        let mesh = groups.mesh_ref.symbol().map_or("", |name| name);
-        let text = format!("#stablehlo.replica_group_mesh_axes<mesh = @{mesh}, axes = [{}]>", axes.join(", "));
-        return Ok(Attr::Opaque(text.into()));
+        let groups = GroupAxes { mesh: groups.mesh_ref.clone(), axes: groups.axes.to_vec() };
+        return Ok(Attr::GroupAxes(groups.into()));
     }
     let ids = device_groups(groups.mesh, groups.axes).map_err(|e| e.to_string())?;
     let width = ids.first().map_or(0, Vec::len);
@@ -71,11 +68,7 @@ pub fn collective(
     if ids == Ids::Global {
         spec = spec.attr("use_global_device_ids", Attr::Unit);
     }
-    let op = module.push_before(at, spec);
-    if let (true, MeshRef::Inline(mesh)) = (cx.groups_by_axes, groups.mesh_ref) {
-        set_inline_mesh(module, op, mesh);
-    }
-    Ok(op)
+    Ok(module.push_before(at, spec))
 }
 
 /// Gives a reducing collective its body.
