@@ -133,3 +133,41 @@ fn errors_stand_on_lines_of_their_own() {
     assert_eq!(error.to_string().lines().count(), 2, "{error}");
     assert_eq!(error.diagnostics().len(), 2);
 }
+
+/// A program on `mesh` whose manual computation sums over the axis "x", with groups written as axes of it.
+fn sum_along_axes(mesh: &str, rows: i64) -> String {
+    format!(
+        r#"sdy.mesh @mesh = <{mesh}>
+        func.func @main(%a: tensor<{rows}xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}]>}}) -> tensor<4xf32> {{
+          %0 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{{"x"}}]>] out_shardings=[<@mesh, [{{}}]>]
+              manual_axes={{"x", "y"}} (%b: tensor<4xf32>) {{
+            %1 = "stablehlo.all_reduce"(%b) ({{
+            ^bb0(%c: tensor<f32>, %d: tensor<f32>):
+              %2 = stablehlo.add %c, %d : tensor<f32>
+              stablehlo.return %2 : tensor<f32>
+            }}) {{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids, replica_groups =
+              #stablehlo.replica_group_mesh_axes<mesh = @mesh, axes = [#stablehlo.axis_ref<name = "x">]>}}
+              : (tensor<4xf32>) -> tensor<4xf32>
+            sdy.return %1 : tensor<4xf32>
+          }} : (tensor<{rows}xf32>) -> tensor<4xf32>
+          return %0 : tensor<4xf32>
+        }}"#
+    )
+}
+
+#[test]
+fn groups_along_axes_are_not_listed() {
+    let program = compiled(&sum_along_axes(r#"["x"=512, "y"=128]"#, 2048));
+    let [sum] = &program.plan.collectives[..] else { panic!("{} collectives", program.plan.collectives.len()) };
+    assert_eq!(sum.axes_text(), "x");
+    assert_eq!(sum.collective.wire_bytes, 2.0 * 511.0 / 512.0 * 16.0);
+    let text = text::print(&program.module);
+    let inline = "#stablehlo.mesh<axes=[<name = \"x\", size = 512>, <name = \"y\", size = 128>]>, axes = [#stablehlo.axis_ref<name = \"x\">]";
+    assert!(text.contains(inline) && text.len() < 2000, "{text}");
+}
+
+#[test]
+fn groups_along_axes_need_no_mesh_on_one_device() {
+    let program = compiled(&sum_along_axes(r#"["x"=1, "y"=1]"#, 4));
+    assert!(meshwork_ir::verify::verify(&program.module).is_empty(), "{}", text::print(&program.module));
+}

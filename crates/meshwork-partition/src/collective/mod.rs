@@ -69,10 +69,12 @@ pub enum Peers {
     Relabel(Vec<(u8, u8)>),
     /// Each device sends to another, as between meshes of different device orders.
     Devices(DevicePairs),
-    /// Devices that the program lists itself.
+    /// Devices that the program names itself.
     Given {
         /// Devices per group.
         group: i64,
+        /// What the devices of a group differ in, if the program says so; empty if it lists them.
+        atoms: AtomList,
         /// Share of devices that send, for permutes.
         share: f64,
     },

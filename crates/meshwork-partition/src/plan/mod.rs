@@ -89,8 +89,9 @@ impl PlannedCollective {
     /// Says over which mesh axes a collective works, and for what.
     pub fn new(collective: Collective, atoms: &Atoms, namer: &Namer<'_>) -> PlannedCollective {
         let axes = match &collective.peers {
-            Peers::Group(list) | Peers::Line { atoms: list, .. } => atoms.to_axes(list),
-            Peers::Given { .. } => vec![],
+            Peers::Group(list) | Peers::Line { atoms: list, .. } | Peers::Given { atoms: list, .. } => {
+                atoms.to_axes(list)
+            }
             Peers::Devices(_) => atoms.to_axes(&atoms.all()),
             Peers::Relabel(pairs) => {
                 let mut list: Vec<u8> = pairs.iter().map(|p| p.0).collect();

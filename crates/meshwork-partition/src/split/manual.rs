@@ -1,5 +1,6 @@
 //! Manual computations: the body is already local along the manual axes; the other axes are split as elsewhere.
 
+use meshwork_ir::groups::group_size;
 use meshwork_ir::op::CollectiveOp;
 use meshwork_ir::{Attr, Combine, OpId, OpKind, ValueId};
 use meshwork_mesh::Sharding;
@@ -174,15 +175,23 @@ impl Splitter<'_> {
         }
     }
 
-    /// Group size and share of senders of a collective that spells out its devices.
+    /// Group size, axes and share of senders of a collective that names its devices.
     fn explicit_peers(&self, op: OpId) -> Peers {
         let devices = self.atoms.mesh().device_count() as f64;
         let pairs = self.src.op(op).i64s("source_target_pairs").unwrap_or_default();
         let sending = pairs.chunks_exact(2).filter(|p| p[0] != p[1]).count() as f64;
-        let group = match self.src.op(op).attr("replica_groups") {
-            Some(Attr::Dense(d)) => d.ty.dims.get(1).copied().unwrap_or(1),
-            _ => 1,
-        };
-        Peers::Given { group, share: sending / devices }
+        let group = group_size(self.src, self.src.op(op)).unwrap_or(1);
+        Peers::Given { group, atoms: self.atoms_of_groups(op), share: sending / devices }
+    }
+
+    /// The atoms that groups written as axes are over; none if they are lists of devices, or axes of a mesh in another order.
+    fn atoms_of_groups(&self, op: OpId) -> AtomList {
+        let Some(Attr::GroupAxes(groups)) = self.src.op(op).attr("replica_groups") else { return AtomList::new() };
+        let parts = Sharding { unreduced: groups.axes.clone(), ..Sharding::new(groups.mesh.clone(), vec![]) };
+        let relation = self.meshes.relation(&parts, self.atoms);
+        match &*relation {
+            Relation::Other(other) if other.reordered.is_some() => AtomList::new(),
+            _ => relation.atoms_of(&groups.axes, self.atoms).unwrap_or_default(),
+        }
     }
 }
