@@ -23,3 +23,9 @@ func.func @typed(%x: tensor<3xf32>) -> tensor<3xf32> {
   %0 = stablehlo.custom_call @target(%x) {api_version = 4 : i32, backend_config = {flag = true, level = 2 : i64, name = "a", scale = 5.000000e-01 : f32}} : (tensor<3xf32>) -> tensor<3xf32>
   return %0 : tensor<3xf32>
 }
+sdy.mesh @mesh = <["x"=2, "y"=4]>
+func.func @groups(%x: tensor<4xf32>) -> tensor<16xf32> {
+  %0 = "stablehlo.all_gather"(%x) <{all_gather_dim = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 0>, replica_groups = #stablehlo.replica_group_mesh_axes<mesh = @mesh, axes = [#stablehlo.axis_ref<name = "y", sub_axis_info = (2)2>]>, use_global_device_ids}> : (tensor<4xf32>) -> tensor<8xf32>
+  %1 = "stablehlo.all_gather"(%0) <{all_gather_dim = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 0>, replica_groups = #stablehlo.replica_group_mesh_axes<mesh = #stablehlo.mesh<axes=[<name = "x", size = 2>, <name = "y", size = 4>], device_ids=dense<[7, 6, 5, 4, 3, 2, 1, 0]> : tensor<8xi64>>, axes = [#stablehlo.axis_ref<name = "x">]>, use_global_device_ids}> : (tensor<8xf32>) -> tensor<16xf32>
+  return %1 : tensor<16xf32>
+}
