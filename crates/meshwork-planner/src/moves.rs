@@ -3,12 +3,27 @@
 //! The list of a space is always the same, so that a search can go on behind the move that it came to, from whatever
 //! assignment it is at by then.
 
+use crate::seeds::{Products, State, small, with_more};
 use crate::site::SiteKind;
 use crate::space::{Assignment, Choice, Space};
 
 /// A change to an assignment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Move {
+    /// An axis splits the rest of the state. To split some of it may be worse than all or none: what is left is still summed up everywhere.
+    SplitState {
+        /// The axis.
+        axis: usize,
+        /// How much of it.
+        state: State,
+        /// A site that is left to propagation: an embedding may be dear to gather where the layers are not.
+        except: Option<usize>,
+    },
+    /// What an axis splits of state is left to propagation.
+    FreeState {
+        /// The axis.
+        axis: usize,
+    },
     /// An axis splits all arguments that have this colour along it.
     Split {
         /// The axis.
@@ -46,11 +61,24 @@ pub enum Move {
     },
 }
 
-/// All moves of a space: those of `colours`, in this order; those of single sites, arguments first and of these the largest; then
-/// exchanges.
+/// All moves of a space: exchanges; those of all state; those of `colours`, in this order; then those of single sites, arguments first and
+/// of these the largest.
 pub fn moves(space: &Space, colours: &[usize]) -> Vec<Move> {
     let axes = 0..space.axes();
     let mut out = vec![];
+    for second in axes.clone() {
+        out.extend((0..second).map(|first| Move::Exchange { first, second }));
+    }
+    let small = small(space);
+    let is_large = |s: &usize| space.sites[*s].kind == SiteKind::State && space.sites[*s].bytes > small;
+    let large: Vec<usize> = (0..space.sites.len()).filter(is_large).collect();
+    for axis in axes.clone() {
+        for state in [State::AllSplit, State::Split] {
+            let excepted = std::iter::once(None).chain(large.iter().map(|&s| Some(s)));
+            out.extend(excepted.map(|except| Move::SplitState { axis, state, except }));
+        }
+        out.push(Move::FreeState { axis });
+    }
     for axis in axes.clone() {
         for &colour in colours {
             out.extend([Move::Split { axis, colour }, Move::Free { axis, colour }]);
@@ -68,9 +96,6 @@ pub fn moves(space: &Space, colours: &[usize]) -> Vec<Move> {
             out.push(Move::Clear { site });
         }
     }
-    for second in axes {
-        out.extend((0..second).map(|first| Move::Exchange { first, second }));
-    }
     out
 }
 
@@ -80,6 +105,17 @@ impl Move {
         let axes = space.axes();
         let mut out = from.to_vec();
         match self {
+            Move::SplitState { axis, state, except } => {
+                out = with_more(space, from, (state, Products::AsFound), axis)?;
+                if let Some(s) = except {
+                    out[s * axes + axis] = space.domains[s][axis][0];
+                }
+            }
+            Move::FreeState { axis } => {
+                for s in (0..space.sites.len()).filter(|&s| space.sites[s].kind == SiteKind::State) {
+                    out[s * axes + axis] = space.domains[s][axis][0];
+                }
+            }
             Move::Split { axis, colour } => {
                 for (s, d) in coloured(space, colour) {
                     if space.domains[s][axis].contains(&d) {
@@ -171,6 +207,47 @@ mod tests {
         assert_eq!(Move::Free { axis: 1, colour }.apply(&space, &nothing), None);
         let cleared = Move::Clear { site: 0 }.apply(&space, &split).expect("a move");
         assert_eq!((cleared[1], cleared[3]), (nothing[1], split[3]));
+    }
+
+    /// Gradient descent on two weights of 16 x 128, both split along 128 over `b`, and a bias of 16.
+    #[test]
+    fn the_rest_of_the_state_is_split_where_there_is_room() {
+        let text = "func.func @main(%x: tensor<8x16xf32>, %w: tensor<16x128xf32>, %v: tensor<128x16xf32>, %c: tensor<16xf32>)
+              -> (tensor<16x128xf32>, tensor<128x16xf32>, tensor<16xf32>) {
+            %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<8x16xf32>, tensor<16x128xf32>) -> tensor<8x128xf32>
+            %1 = stablehlo.dot_general %0, %v, contracting_dims = [1] x [0] : (tensor<8x128xf32>, tensor<128x16xf32>) -> tensor<8x16xf32>
+            %2 = stablehlo.broadcast_in_dim %c, dims = [1] : (tensor<16xf32>) -> tensor<8x16xf32>
+            %3 = stablehlo.add %1, %2 : tensor<8x16xf32>
+            %4 = stablehlo.dot_general %0, %3, contracting_dims = [0] x [0] : (tensor<8x128xf32>, tensor<8x16xf32>) -> tensor<128x16xf32>
+            %5 = stablehlo.dot_general %x, %0, contracting_dims = [0] x [0] : (tensor<8x16xf32>, tensor<8x128xf32>) -> tensor<16x128xf32>
+            %6 = stablehlo.subtract %w, %5 : tensor<16x128xf32>
+            %7 = stablehlo.subtract %v, %4 : tensor<128x16xf32>
+            %8 = stablehlo.negate %c : tensor<16xf32>
+            return %6, %7, %8 : tensor<16x128xf32>, tensor<128x16xf32>, tensor<16xf32> }";
+        let base = Base::of(&text::parse(text).expect("a program"), Annotated::Kept).expect("a program");
+        let placed = |a: i64, b: i64| {
+            let mesh = Mesh::grid(("a", a), ("b", b)).expect("a mesh");
+            let space = base.on(&mesh, &[], Layers::Auto).expect("a problem").space;
+            let nothing = space.nothing();
+            // The hidden dimension over b, and the rest of the state over a.
+            let columns =
+                Move::Split { axis: 1, colour: space.sites[1].colours[1] }.apply(&space, &nothing).expect("a move");
+            let split = |except| {
+                let split = Move::SplitState { axis: 0, state: State::AllSplit, except };
+                split.apply(&space, &columns).expect("a move")
+            };
+            let (split, but) = (split(None), split(Some(1)));
+            assert!(space.fits(&split));
+            assert_eq!((but[2], &but[4..]), (Choice::Free, &split[4..]));
+            let freed = Move::FreeState { axis: 0 }.apply(&space, &split);
+            assert_eq!(freed, Some(columns));
+            (1..4).map(|s| split[2 * s]).collect::<Vec<_>>()
+        };
+        let dim = |d: u8| Choice::Dim(d);
+        // 32 are left of 128, then 16, then too few.
+        assert_eq!(placed(2, 4), [dim(1), dim(0), dim(0)]);
+        assert_eq!(placed(2, 8), [dim(0), dim(1), dim(0)]);
+        assert_eq!(placed(16, 16), [dim(0), dim(1), dim(0)]);
     }
 
     #[test]

@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 
 use crate::colours::Census;
-use crate::site::SiteKind;
+use crate::site::{Site, SiteKind};
 use crate::space::{Assignment, Choice, Space};
 
 /// Colours that recipes start with.
@@ -20,8 +20,10 @@ const COLOURS: usize = 8;
 pub enum State {
     /// As propagation finds.
     AsFound,
-    /// Split along its largest dimension, unless it is small: FSDP.
+    /// Split along the dimension that is largest as other axes leave it, unless it is small: FSDP.
     Split,
+    /// Split, however small.
+    AllSplit,
 }
 
 /// The share of all state that the smallest sites have together: exchanging their parts takes longer than splitting them saves.
@@ -45,7 +47,7 @@ pub fn recipes(space: &Space, sets: &[BTreeSet<usize>], axis: usize) -> Vec<Assi
     let mut out: Vec<Assignment> = vec![];
     for colours in sets {
         let mut assignment = space.nothing();
-        apply(space, colours, (State::AsFound, Products::AsFound), axis, &mut assignment);
+        apply(space, colours, (State::AsFound, Products::AsFound), axis, &space.nothing(), &mut assignment);
         if space.fits(&assignment) && !out.contains(&assignment) {
             out.push(assignment);
         }
@@ -62,7 +64,7 @@ pub fn with_more(space: &Space, from: &[Choice], more: (State, Products), axis: 
         _ => None,
     });
     let mut out = space.nothing();
-    apply(space, &split.collect(), more, axis, &mut out);
+    apply(space, &split.collect(), more, axis, from, &mut out);
     combine(space, from, &out).filter(|both| both != from)
 }
 
@@ -108,7 +110,7 @@ pub fn ranked_colours(space: &Space, census: &Census) -> Vec<usize> {
 }
 
 /// The bytes of the largest site of state that is small.
-fn small(space: &Space) -> f64 {
+pub fn small(space: &Space) -> f64 {
     let states = space.sites.iter().filter(|site| site.kind == SiteKind::State);
     let mut bytes: Vec<f64> = states.map(|site| site.bytes).collect();
     bytes.sort_by(f64::total_cmp);
@@ -121,22 +123,33 @@ fn small(space: &Space) -> f64 {
     together.last().unwrap_or(0.0)
 }
 
+/// Splits `colours`, and what else is said, over `axis`, wherever the other axes leave room for it in `from`.
 fn apply(
     space: &Space,
     colours: &BTreeSet<usize>,
     (state, products): (State, Products),
     axis: usize,
+    from: &[Choice],
     assignment: &mut [Choice],
 ) {
     let small = small(space);
+    let is_split = |site: &Site| match state {
+        State::AsFound => false,
+        State::Split => site.bytes > small,
+        State::AllSplit => true,
+    };
     for (s, site) in space.sites.iter().enumerate() {
-        let allowed = |d: usize| space.domains[s][axis].contains(&Choice::Dim(d as u8));
+        let allowed =
+            |d: usize| space.domains[s][axis].contains(&Choice::Dim(d as u8)) && has_room(space, from, s, axis, d);
         let dims = || (0..site.dims().len()).filter(|&d| allowed(d));
+        // What the other axes leave of a dimension. One that they split is the second choice: its parts would be gathered out of order.
+        let left = |d: usize| {
+            let parts = parts(space, from, s, axis, d);
+            (site.dims()[d] / parts, parts == 1, std::cmp::Reverse(d))
+        };
         let coloured = dims().find(|&d| colours.contains(&site.colours[d]));
         let dim = match site.kind {
-            SiteKind::State if state == State::Split && site.bytes > small => {
-                coloured.or_else(|| dims().max_by_key(|&d| (site.dims()[d], std::cmp::Reverse(d))))
-            }
+            SiteKind::State if is_split(site) => coloured.or_else(|| dims().max_by_key(|&d| left(d))),
             SiteKind::Input | SiteKind::State => coloured,
             SiteKind::Product if products == Products::Split => {
                 let has_one = site.colours.iter().any(|c| colours.contains(c));
@@ -148,4 +161,18 @@ fn apply(
             assignment[s * space.axes() + axis] = Choice::Dim(d as u8);
         }
     }
+}
+
+/// Whether `axis` can split dimension `d` of a site beside the other axes that do.
+fn has_room(space: &Space, from: &[Choice], site: usize, axis: usize, d: usize) -> bool {
+    let parts = parts(space, from, site, axis, d) * space.size(axis);
+    let extent = space.sites[site].dims()[d];
+    parts <= extent && (!space.even_only || extent % parts == 0)
+}
+
+/// In how many parts the axes other than `axis` split dimension `d` of a site.
+fn parts(space: &Space, from: &[Choice], site: usize, axis: usize, d: usize) -> i64 {
+    let choices = space.choices(from, site).iter().enumerate();
+    let others = choices.filter(|(a, choice)| *a != axis && **choice == Choice::Dim(d as u8));
+    others.map(|(a, _)| space.size(a)).product()
 }
