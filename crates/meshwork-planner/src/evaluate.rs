@@ -15,8 +15,9 @@ use crate::space::{Assignment, Choice, Results, Space, View, annotate};
 
 /// Nested programs recurse; only touched pages take memory.
 const STACK_BYTES: usize = 1 << 30;
-/// What takes longer than the best by more than this share on a few blocks is not judged on more of them.
-const SLOW: f64 = 0.2;
+/// What takes longer than the best on a few blocks, by more than this share of what that takes as a whole, is not judged on more of them:
+/// each further block would have to take much less.
+const SLOW: f64 = 0.05;
 /// What a plan has to keep to.
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
@@ -198,7 +199,7 @@ impl<'a> Evaluator<'a> {
     /// From now on, gives no estimates of what is much slower than the best so far. Where memory is short that may be what fits.
     pub fn drop_slow(&mut self) {
         if self.limits.memory.is_none() {
-            self.slow = self.least.1 * (1.0 + SLOW);
+            self.slow = self.least.1 + SLOW * self.least.0;
         }
     }
 
@@ -208,6 +209,34 @@ impl<'a> Evaluator<'a> {
         let mut scored: Vec<(f64, &Assignment)> = scored.collect();
         scored.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(b.1)));
         scored.into_iter().take(count).map(|(_, a)| a.clone()).collect()
+    }
+
+    /// By how much, as a share, the time of a plan may have been estimated too long compared with that of `from`: what it was for
+    /// those that were both estimated and judged.
+    pub fn misjudged(&self, estimates: &Evaluator<'_>, from: &Assignment) -> f64 {
+        let ratio = |a: &Assignment| {
+            let (own, estimate) = (self.seen.get(a)?.as_ref()?, estimates.seen.get(a)?.as_ref()?);
+            Some(own.verdict.seconds / estimate.verdict.seconds).filter(|ratio| ratio.is_finite() && *ratio > 0.0)
+        };
+        let Some(own) = ratio(from) else { return 0.0 };
+        own / self.seen.keys().filter_map(ratio).fold(own, f64::min) - 1.0
+    }
+
+    /// The assignments that have been judged.
+    pub fn judged(&self) -> impl Iterator<Item = &Assignment> {
+        self.seen.iter().filter(|(_, judged)| judged.is_some()).map(|(assignment, _)| assignment)
+    }
+
+    /// Whether `other` was judged like `moved`, which is `judged`, in every respect, and the form that they are judged on has all arrays
+    /// that they say something else about: then they are one plan.
+    pub fn is_like(&self, other: &Assignment, moved: &Assignment, judged: &Judged) -> bool {
+        let view = match self.form {
+            Form::Whole(view) => view,
+            Form::Cut(cut) => &cut.few,
+        };
+        let is_there = |s: usize| !view.members[s].arguments.is_empty() || !view.members[s].values.is_empty();
+        self.seen.get(other).is_some_and(|seen| seen.as_ref() == Some(judged))
+            && (0..moved.len()).all(|i| other[i] == moved[i] || is_there(i / self.space.axes()))
     }
 
     /// Notes a plan that keeps to the limits, if it is the best so far.
@@ -304,4 +333,45 @@ pub fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync)
     let mut done = done.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
     done.sort_by_key(|(i, _)| *i);
     done.into_iter().map(|(_, result)| result).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use meshwork_ir::text;
+    use meshwork_mesh::Mesh;
+
+    use super::*;
+    use crate::problem::{Annotated, Base};
+    use crate::site::Layers;
+
+    #[test]
+    fn plans_alike_are_one_and_estimates_that_were_too_long_widen_the_margin() {
+        let text = "func.func @main(%x: tensor<8x16xf32>, %w: tensor<16x4xf32>) -> tensor<8x4xf32> {
+            %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
+            return %0 : tensor<8x4xf32> }";
+        let base = Base::of(&text::parse(text).expect("a program"), Annotated::Kept).expect("a program");
+        let problem = base.on(&Mesh::linear("a", 2).expect("a mesh"), &[], Layers::Auto).expect("a problem");
+        let (machine, limits) = (Machine::default(), Limits::default());
+        let evaluator = || Evaluator::new(&problem.space, Form::Whole(&problem.whole), &machine, &limits);
+        // Rows; rows, and the weight whole, as it is anyway; columns.
+        let choices = [[Choice::Dim(0), Choice::Free], [Choice::Dim(0), Choice::Whole], [Choice::Free, Choice::Dim(1)]];
+        let all = choices.map(|[x, w]| {
+            let mut all = problem.space.nothing();
+            (all[0], all[1]) = (x, w);
+            all
+        });
+        let (mut whole, mut estimates) = (evaluator(), evaluator());
+        let judged: Vec<Judged> = whole.judge_all(&all).into_iter().map(|j| j.expect("a plan")).collect();
+        assert!(whole.is_like(&all[0], &all[1], &judged[1]));
+        assert!(!whole.is_like(&all[0], &all[2], &judged[2]));
+        assert_eq!(whole.judged().count(), 3);
+        assert_eq!(whole.misjudged(&estimates, &all[0]), 0.0, "nothing was estimated");
+        estimates.judge_all(&all[..1]);
+        assert_eq!(whole.misjudged(&estimates, &all[0]), 0.0);
+        let mut twice = judged[2];
+        twice.verdict.seconds *= 2.0;
+        estimates.seen.insert(all[2].clone(), Some(twice));
+        assert_eq!(whole.misjudged(&estimates, &all[0]), 1.0);
+        assert_eq!(whole.misjudged(&estimates, &all[2]), 0.0);
+    }
 }

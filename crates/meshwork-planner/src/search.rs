@@ -25,8 +25,9 @@ const COLOURS: usize = 12;
 const AT_ONCE: [usize; 2] = [40, 16];
 /// The least gain, as a share, that counts as one.
 const GAIN: f64 = 1e-3;
-/// What is estimated to be slower by more than this share is not judged on the whole program.
-const MARGIN: f64 = 0.03;
+/// What is estimated to be slower by more than a share is not judged on the whole program: by more than estimates have been wrong by,
+/// within these limits.
+const MARGIN: [f64; 2] = [0.03, 0.2];
 
 /// How a search goes on after its seeds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -110,7 +111,7 @@ pub fn search(
         let gained = near.chunks(at_once).find(|some| {
             let some: Vec<Assignment> = some.iter().map(|(_, moved)| moved.clone()).collect();
             let some = match &mut estimates {
-                Some(estimates) => promising(estimates, &from, some),
+                Some(estimates) => promising(evaluator, estimates, &from, some),
                 None => some,
             };
             pool.add_all(evaluator, &some);
@@ -128,17 +129,30 @@ pub fn search(
     Searched { pool: pool.list.into_iter().map(|entry| (entry.assignment, entry.judged)).collect(), is_exhaustive }
 }
 
-/// Those of `moved` that are not estimated to be much slower than `from`.
-fn promising(estimates: &mut Evaluator<'_>, from: &Assignment, moved: Vec<Assignment>) -> Vec<Assignment> {
+/// Those of `moved` that are not estimated to be much slower than `from`, and to be another plan than all that were judged.
+fn promising(
+    evaluator: &Evaluator<'_>,
+    estimates: &mut Evaluator<'_>,
+    from: &Assignment,
+    moved: Vec<Assignment>,
+) -> Vec<Assignment> {
     let limits = estimates.limits;
     let Some(Some(own)) = estimates.judge_all(std::slice::from_ref(from)).pop() else { return moved };
-    let most = own.score(limits) * (1.0 + MARGIN);
+    let margin = evaluator.misjudged(estimates, from).clamp(MARGIN[0], MARGIN[1]);
+    let most = own.score(limits) * (1.0 + margin);
     let judged = estimates.judge_all(&moved);
     if estimates.is_over() {
         return moved;
     }
-    let kept = moved.into_iter().zip(judged).filter(|(_, judged)| judged.is_some_and(|j| j.score(limits) <= most));
-    kept.map(|(assignment, _)| assignment).collect()
+    let mut kept: Vec<Assignment> = vec![];
+    for (moved, judged) in moved.into_iter().zip(judged) {
+        let Some(judged) = judged.filter(|judged| judged.score(limits) <= most) else { continue };
+        let is_like = |other: &Assignment| estimates.is_like(other, &moved, &judged);
+        if !kept.iter().any(is_like) && !evaluator.judged().any(is_like) {
+            kept.push(moved);
+        }
+    }
+    kept
 }
 
 /// Of `moved`, which were judged, adds those together that are better than `from`: all, the better half, and the best two.
