@@ -98,8 +98,9 @@ pub(super) enum Outside {
 /// The offset of a position that is not there.
 pub(super) const NOWHERE: isize = isize::MIN;
 
-/// Vectors of one block.
+/// Vectors of one block, and of one of a short list: to clear room for more would take longer than to go through them.
 pub(super) const BLOCK: usize = 1024;
+const SHORT: usize = 256;
 
 /// How index vectors name positions of an operand: dimension numbers of a gather or a scatter.
 pub(super) struct Naming<'a> {
@@ -156,13 +157,33 @@ impl Picks {
         at: [isize; 3],
         visit: &mut impl FnMut(isize, isize, &[isize]),
     ) {
-        let mut offsets = [0isize; BLOCK];
+        // SAFETY: the caller's.
+        unsafe {
+            match dims.last() {
+                None | Some(..=SHORT) => self.blocks_of::<SHORT>(frame, dims, at, visit),
+                Some(_) => self.blocks_of::<BLOCK>(frame, dims, at, visit),
+            }
+        }
+    }
+
+    /// The same in blocks of at most `N`.
+    ///
+    /// # Safety
+    /// As [`blocks`](Picks::blocks).
+    unsafe fn blocks_of<const N: usize>(
+        &self,
+        frame: &Frame<'_>,
+        dims: &[usize],
+        at: [isize; 3],
+        visit: &mut impl FnMut(isize, isize, &[isize]),
+    ) {
+        let mut offsets = [0isize; N];
         let [step, by, batch] = self.nest.strides.last().copied().unwrap_or_default();
         // SAFETY: the caller's.
         unsafe {
             self.rows(frame, dims, at, &mut |with, vectors, from, n| {
-                for first in (0..n).step_by(BLOCK) {
-                    let block = &mut offsets[..BLOCK.min(n - first)];
+                for first in (0..n).step_by(N) {
+                    let block = &mut offsets[..N.min(n - first)];
                     let skipped = first as isize;
                     self.fill(vectors.offset(skipped * by), by, from + skipped * batch, batch, block);
                     visit(with + skipped * step, step, block);

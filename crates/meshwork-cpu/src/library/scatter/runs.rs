@@ -104,11 +104,12 @@ impl Work for Runs {
         unsafe {
             let to = frame.ptr(self.to).add(own + skipped);
             let from = frame.ptr(self.from.0).offset(self.from.1).add(skipped).cast_const();
-            let mut some = [NOWHERE; BLOCK];
             self.picks.blocks(frame, &dims, at, &mut |update, step, offsets| {
+                let mut some;
                 let offsets = if whole {
                     offsets
                 } else {
+                    some = [NOWHERE; BLOCK];
                     for (to, &o) in some.iter_mut().zip(offsets) {
                         *to = if mine.contains(&o) { o } else { NOWHERE };
                     }
