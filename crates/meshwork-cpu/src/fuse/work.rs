@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use meshwork_ir::ElementType;
 
-use crate::kernel::ir::{BinaryOp, Call, Op};
-use crate::kernel::{Kernel, Prepared, Stores};
+use crate::kernel::ir::{Access, BinaryOp, Call, Extent, Op};
+use crate::kernel::{Backend, Kernel, Prepared, Stores};
 use crate::step::{Apart, Bands, Buf, Fault, Frame, Scratch, Work};
 
 use super::graph::Moved;
@@ -40,6 +40,8 @@ enum Way {
     Known(Box<[Known]>),
     /// It is one element.
     Element,
+    /// It is one element of more arithmetic: by a kernel of its own, whose code runs once.
+    Once(Arc<Kernel>, Prepared),
     /// It adds this to an integer of so many bytes.
     Count(i64, u64),
 }
@@ -53,6 +55,8 @@ struct Known {
 
 /// Calls of a task that are described once.
 const MOST_KNOWN: usize = 4;
+/// Calls of the interpreter that take as long as one of machine code.
+const MOST_INTERPRETED: usize = 16;
 
 impl Way {
     /// How the tasks of the only part are run. Where there are more, each takes long.
@@ -68,7 +72,7 @@ impl Way {
             return Way::Calls;
         }
         if l.n == 1 && l.outer.is_empty() && l.kernel.single().is_some() {
-            return counted(l).map_or(Way::Element, |by| Way::Count(l.arrays[0].elem_bytes, by));
+            return counted(l).map_or_else(|| Way::of_one(l), |by| Way::Count(l.arrays[0].elem_bytes, by));
         }
         let strides: Vec<isize> = l.arrays.iter().map(|a| a.step as isize).collect();
         let row_strides: Vec<isize> = l.arrays.iter().map(|a| a.strides.last().map_or(0, |&s| s as isize)).collect();
@@ -85,6 +89,26 @@ impl Way {
         let calls: Vec<(i64, i64)> = calls(&l.outer, task.rows).take(MOST_KNOWN + 1).collect();
         let known = if calls.len() > MOST_KNOWN { None } else { calls.into_iter().map(known).collect() };
         known.map_or(Way::Calls, Way::Known)
+    }
+}
+
+impl Way {
+    /// How the only element of `l` is computed.
+    fn of_one(l: &Loop) -> Way {
+        if l.kernel.single().is_none_or(|single| single.calls() <= MOST_INTERPRETED) {
+            return Way::Element;
+        }
+        let mut body = l.kernel.body().clone();
+        body.args.iter_mut().for_each(|arg| arg.access = Access::Fixed);
+        body.phases.iter_mut().for_each(|phase| phase.extent = Extent::Once);
+        let zeros = vec![0; l.arrays.len()];
+        let index: Vec<[i64; 3]> = l.counters.iter().map(|c| [c.base, 0, 0]).collect();
+        let call = Call { ptrs: &[], row_strides: &zeros, strides: &zeros, rows: 1, n: 1, index: &index };
+        let known = |kernel: Arc<Kernel>| {
+            let call = kernel.prepared(&call).filter(|_| kernel.backend() == Backend::Compiled)?;
+            Some(Way::Once(kernel, call))
+        };
+        Kernel::cached(body, Stores::Cached).ok().and_then(known).unwrap_or(Way::Element)
     }
 }
 
@@ -284,6 +308,9 @@ impl Work for Fused {
                             let starts = l.arrays.iter().zip(offsets).map(|(a, &by)| a.start(frame).offset(by));
                             l.kernel.run_prepared(call, starts, scratch);
                         }
+                    }
+                    (Some(Way::Once(kernel, call)), _) => {
+                        kernel.run_prepared(call, l.arrays.iter().map(|a| a.start(frame)), scratch);
                     }
                     (Some(Way::Element), Some(single)) => single.run(l.arrays.iter().map(|a| a.start(frame)), scratch),
                     (Some(&Way::Count(4, by)), _) => {

@@ -124,6 +124,11 @@ pub fn build(body: &Body, types: &[Vec<Option<Ty>>]) -> Option<Single> {
 }
 
 impl Single {
+    /// How many calls it is.
+    pub fn calls(&self) -> usize {
+        self.code.len()
+    }
+
     /// A new register with what `f` gives, as instruction `at`.
     fn insert(&mut self, at: usize, f: MapFn, src: [Slot; 3]) -> Slot {
         let dst = Slot { base: REGISTERS, byte: self.bytes as u32 };
