@@ -190,7 +190,8 @@ impl Kernel {
     /// - an argument that is the same all along the row has its element even if the row has none;
     /// - an output overlaps another argument only if both have the same element type and each element of the output
     ///   is at the address of the same element of the same row of the other argument, or of an element that no
-    ///   later row reads.
+    ///   later row reads, or if the other argument is the same all along the row, and each phase that reads it is the one that
+    ///   writes the output or comes before.
     pub unsafe fn run(&self, call: &Call<'_>, scratch: &mut Scratch) {
         debug_assert_eq!(call.ptrs.len(), self.body.args.len());
         if let (1, 1, Some(single)) = (call.rows, call.n, &self.single) {

@@ -576,6 +576,11 @@ fn recognise_extreme(module: &Module, block: BlockId) -> Option<Which> {
     fits.then_some(which)
 }
 
+/// Whether `block` is such a body that the largest wins with, or the smallest.
+pub(crate) fn takes_largest(module: &Module, block: BlockId) -> Option<bool> {
+    recognise_extreme(module, block).map(|which| which == Which::Largest)
+}
+
 /// Whether `block` is such a body.
 pub(super) fn is_known(module: &Module, block: BlockId) -> bool {
     recognise_extreme(module, block).is_some()

@@ -53,6 +53,7 @@ mod window;
 pub(crate) use dynamic::Place as Number;
 pub(crate) use window::is_identity;
 
+pub(crate) use extreme::takes_largest;
 use meshwork_ir::op::{BodyOp, ChloOp, ContractOp, ControlOp, LinalgOp, MovementOp, SourceOp};
 use meshwork_ir::{Module, OpId, OpKind};
 

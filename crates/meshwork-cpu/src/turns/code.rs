@@ -1,5 +1,13 @@
-//! The kernel of a loop under construction: what runs once a turn, what runs over the lanes, what runs once after them, the arrays
-//! of all.
+//! The kernel of a loop under construction: stages of what runs once and then over the lanes, and the arrays of all.
+//!
+//! ```text
+//! stage 0   once:  what has no lanes                lanes:  what has
+//! stage 1   once:  from what lanes are combined to   lanes:  from that, and from single lanes of stage 0
+//! …
+//! ```
+//!
+//! An element of a later stage may use all elements of earlier ones. What is written to the state is written in the last stage: all
+//! stages see the carries as they were when the turn began.
 
 use meshwork_ir::ElementType;
 use meshwork_ir::hash::HashMap;
@@ -9,17 +17,18 @@ use crate::fuse::Arithmetic;
 use crate::kernel::ir::{Access, Arg, BinaryOp, Body, Cmp, Combine, Extent, Op, Phase, Ty, UnaryOp, Val};
 use crate::step::Buf;
 
+/// Stages of a turn.
+const MOST_STAGES: usize = 8;
+
 /// An element of a value in a turn.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Element {
     /// Always these bits.
     Const(Ty, u64),
-    /// Made by an op that runs once a turn.
-    Once(Val),
-    /// Made by an op that runs on all lanes.
-    Lanes(Val),
-    /// Made by an op that runs once a turn after the lanes, from what they are combined to.
-    After(Val),
+    /// Made by an op that runs once, in this stage.
+    Once(usize, Val),
+    /// Made by an op that runs on all lanes, in this stage.
+    Lanes(usize, Val),
 }
 
 /// The location of an array of the kernel.
@@ -27,15 +36,20 @@ pub(super) enum Element {
 pub(super) enum Place {
     /// Row `0` of the state, in scratch memory.
     State(usize),
+    /// Lane `1` of row `0` of the state.
+    Lane(usize, usize),
     /// `offset` bytes into a buffer.
     Buf { buf: Buf, offset: i64, per_lane: i64, per_turn: i64 },
 }
 
-/// A write at the end of a turn: where, how many bytes further on, and what.
+/// A write: where, how many bytes further on, and what.
 struct Store {
     arg: u16,
-    at: Option<Val>,
+    at: Option<Element>,
+    lanes: bool,
     element: Element,
+    /// Whether something in the same turn may read there.
+    last: bool,
 }
 
 /// Code of one phase.
@@ -60,22 +74,30 @@ impl Ops {
     }
 }
 
+/// What runs once, then what runs on all lanes, then what combines them.
+#[derive(Default)]
+struct Stage {
+    once: Ops,
+    lanes: Ops,
+    /// Scalars that lanes are combined to.
+    reduced: Vec<(Combine, u16, Val)>,
+}
+
 /// A kernel under construction.
 #[derive(Default)]
 pub(super) struct Code {
-    once: Ops,
-    lanes: Ops,
-    after: Ops,
-    /// Scalars that lanes are combined to.
-    reduced: Vec<(Combine, u16, Val)>,
+    stages: Vec<Stage>,
     /// Whether something was asked for that comes too late in a turn.
     pub failed: bool,
     pub args: Vec<Arg>,
     pub places: Vec<Place>,
     numbers: HashMap<(Place, bool), u16>,
-    /// Scalars that carry values of a turn to its lanes.
-    scalars: HashMap<Val, u16>,
+    /// Scalars that carry values of a stage to its lanes and to later stages.
+    scalars: HashMap<(usize, Val), u16>,
     scalar_count: u16,
+    /// Temporaries that carry lanes to later stages, and their types.
+    temps: HashMap<(usize, Val), u16>,
+    temp_types: Vec<Ty>,
     /// Start, step a turn and step a lane of each index.
     pub index: Vec<[i64; 3]>,
     stores: Vec<Store>,
@@ -86,23 +108,45 @@ pub(super) struct Code {
 impl Code {
     /// Operations so far.
     pub fn len(&self) -> usize {
-        self.once.ops.len() + self.lanes.ops.len() + self.after.ops.len()
+        self.stages.iter().map(|s| s.once.ops.len() + s.lanes.ops.len()).sum()
+    }
+
+    /// Whether lanes are combined, or read one by one.
+    pub fn mixes(&self) -> bool {
+        self.combines() || self.places.iter().any(|place| matches!(place, Place::Lane(..)))
     }
 
     /// Whether lanes are combined.
     pub fn combines(&self) -> bool {
-        !self.reduced.is_empty()
+        self.stages.iter().any(|s| !s.reduced.is_empty())
     }
 
     /// Operations that run once a turn.
     pub fn once(&self) -> usize {
-        self.once.ops.len() + self.after.ops.len()
+        self.stages.iter().map(|s| s.once.ops.len()).sum()
+    }
+
+    fn stage(&mut self, stage: usize) -> &mut Stage {
+        self.failed |= stage >= MOST_STAGES;
+        let stage = stage.min(MOST_STAGES - 1);
+        while self.stages.len() <= stage {
+            self.stages.push(Stage::default());
+        }
+        &mut self.stages[stage]
+    }
+
+    fn push_once(&mut self, stage: usize, op: Op, ty: Ty) -> Element {
+        Element::Once(stage.min(MOST_STAGES - 1), self.stage(stage).once.push(op, ty))
+    }
+
+    fn push_lanes(&mut self, stage: usize, op: Op, ty: Ty) -> Element {
+        Element::Lanes(stage.min(MOST_STAGES - 1), self.stage(stage).lanes.push(op, ty))
     }
 
     fn argument(&mut self, place: Place, elem: ElementType, lanes: bool, output: bool) -> u16 {
         let access = match place {
             Place::State(_) if lanes => Access::Unit,
-            Place::State(_) => Access::Fixed,
+            Place::State(_) | Place::Lane(..) => Access::Fixed,
             Place::Buf { per_lane, .. } if lanes && per_lane == elem.storage_bytes() as i64 => Access::Unit,
             Place::Buf { per_lane, .. } if lanes && per_lane == 2 * elem.storage_bytes() as i64 && per_lane >= 8 => {
                 Access::Pair
@@ -126,54 +170,56 @@ impl Code {
         let ty = Ty::of(elem)?;
         let lanes = lanes && !matches!(place, Place::Buf { per_lane: 0, .. });
         let op = Op::Load(self.argument(place, elem, lanes, false));
-        Some(if lanes { Element::Lanes(self.lanes.push(op, ty)) } else { Element::Once(self.once.push(op, ty)) })
+        Some(if lanes { self.push_lanes(0, op, ty) } else { self.push_once(0, op, ty) })
     }
 
     /// Writes `element` to `place` at the end of each turn.
     pub fn store(&mut self, place: Place, elem: ElementType, lanes: bool, element: Element) {
         let arg = self.argument(place, elem, lanes, true);
-        let element = match element {
-            _ if lanes => Element::Lanes(self.on_lanes(element)),
-            Element::After(_) => element,
-            _ => Element::Once(self.on_turn(element)),
-        };
-        self.stores.push(Store { arg, at: None, element });
+        let last = lanes && matches!(place, Place::State(_));
+        self.failed |= !lanes && matches!(element, Element::Lanes(..));
+        self.stores.push(Store { arg, at: None, lanes, element, last });
     }
 
     /// The element `at` bytes after `place`, one for each of the lanes if `at` is.
     pub fn load_at(&mut self, place: Place, elem: ElementType, at: Element) -> Option<Element> {
         let ty = Ty::of(elem)?;
         let arg = self.argument(place, elem, false, false);
-        if let Element::Lanes(at) = at {
-            return Some(Element::Lanes(self.lanes.push(Op::LoadAt(arg, at), ty)));
-        }
-        let at = self.on_turn(at);
-        Some(Element::Once(self.once.push(Op::LoadAt(arg, at), ty)))
+        Some(self.emit(&[at], ty, |v| Op::LoadAt(arg, v[0])))
     }
 
     /// Writes `element`, which has no lanes, `at` bytes after `place` at the end of each turn.
     pub fn store_at(&mut self, place: Place, elem: ElementType, at: Element, element: Element) {
         let arg = self.argument(place, elem, false, true);
-        let is_after = [at, element].iter().any(|e| matches!(e, Element::After(_)));
-        let (at, element) = if is_after {
-            (self.on_after(at), Element::After(self.on_after(element)))
-        } else {
-            (self.on_turn(at), Element::Once(self.on_turn(element)))
-        };
-        self.stores.push(Store { arg, at: Some(at), element });
+        self.failed |= [at, element].iter().any(|e| matches!(e, Element::Lanes(..)));
+        self.stores.push(Store { arg, at: Some(at), lanes: false, element, last: true });
     }
 
     /// All lanes of `x` combined.
     pub fn reduce(&mut self, how: Combine, x: Element) -> Element {
-        let v = self.on_lanes(x);
-        let ty = self.lanes.types[usize::from(v)];
-        let known = self.reduced.iter().find(|r| r.0 == how && r.2 == v).map(|r| r.1);
+        let stage = stage_of(x);
+        let v = self.on_lanes(stage, x);
+        let ty = self.ty(Element::Lanes(stage, v));
+        let known = self.stages[stage].reduced.iter().find(|r| r.0 == how && r.2 == v).map(|r| r.1);
         let scalar = known.unwrap_or_else(|| {
             let scalar = self.new_scalar();
-            self.reduced.push((how, scalar, v));
+            self.stages[stage].reduced.push((how, scalar, v));
             scalar
         });
-        Element::After(self.after.push(Op::Scalar(scalar, ty), ty))
+        self.push_once(stage + 1, Op::Scalar(scalar, ty), ty)
+    }
+
+    /// All `lanes` of `x` as numbers, by way of row `row` of the state, whose type is `elem`.
+    pub fn spread(&mut self, x: Element, row: usize, elem: ElementType, lanes: usize) -> Option<Vec<Element>> {
+        let Element::Lanes(stage, _) = x else { return Some(vec![x; lanes]) };
+        let arg = self.argument(Place::State(row), elem, true, true);
+        self.stores.push(Store { arg, at: None, lanes: true, element: x, last: false });
+        let ty = Ty::of(elem)?;
+        let load = |lane| {
+            let arg = self.argument(Place::Lane(row, lane), elem, false, false);
+            self.push_once(stage + 1, Op::Load(arg), ty)
+        };
+        Some((0..lanes).map(load).collect())
     }
 
     fn new_scalar(&mut self) -> u16 {
@@ -181,16 +227,31 @@ impl Code {
         self.scalar_count - 1
     }
 
-    /// The scalar that carries a value of the turn to its lanes and to what follows them.
-    fn scalar(&mut self, v: Val) -> (Op, Ty) {
-        let known = self.scalars.get(&v).copied();
+    /// The scalar that carries what runs once to later phases.
+    fn scalar(&mut self, stage: usize, v: Val) -> (Op, Ty) {
+        let ty = self.stages[stage].once.types[usize::from(v)];
+        let known = self.scalars.get(&(stage, v)).copied();
         let scalar = known.unwrap_or_else(|| {
             let scalar = self.new_scalar();
-            self.scalars.insert(v, scalar);
+            self.scalars.insert((stage, v), scalar);
             scalar
         });
-        let ty = self.once.types[usize::from(v)];
         (Op::Scalar(scalar, ty), ty)
+    }
+
+    /// How later stages get what runs on lanes: what costs nothing again, other values from a temporary.
+    fn kept(&mut self, stage: usize, v: Val) -> (Op, Ty) {
+        let ops = &self.stages[stage].lanes;
+        let (op, ty) = (ops.ops[usize::from(v)], ops.types[usize::from(v)]);
+        if matches!(op, Op::Const(..) | Op::Load(_) | Op::LoadTemp(..) | Op::Scalar(..) | Op::Index(..)) {
+            return (op, ty);
+        }
+        let next = self.temp_types.len() as u16;
+        let temp = *self.temps.entry((stage, v)).or_insert(next);
+        if temp == next {
+            self.temp_types.push(ty);
+        }
+        (Op::LoadTemp(temp, ty), ty)
     }
 
     /// A number that starts at `index[0]` and grows by `index[1]` a turn and `index[2]` a lane.
@@ -200,89 +261,98 @@ impl Code {
             self.index.push(index);
         }
         let op = Op::Index(u8::try_from(number).ok()?, ty);
-        Some(match index[2] {
-            0 => Element::Once(self.once.push(op, ty)),
-            _ => Element::Lanes(self.lanes.push(op, ty)),
-        })
+        Some(if index[2] == 0 { self.push_once(0, op, ty) } else { self.push_lanes(0, op, ty) })
     }
 
-    fn on_turn(&mut self, element: Element) -> Val {
-        match element {
-            Element::Const(ty, bits) => self.once.push(Op::Const(ty, bits), ty),
+    /// The value of `element`, which has no lanes, in what runs once in `stage`.
+    fn on_turn(&mut self, stage: usize, element: Element) -> Val {
+        let (op, ty) = match element {
+            Element::Const(ty, bits) => (Op::Const(ty, bits), ty),
+            Element::Once(own, v) if own == stage => return v,
+            Element::Once(own, v) => self.scalar(own, v),
             // Only elements of values without lanes are asked for.
-            Element::Once(v) | Element::Lanes(v) => v,
-            Element::After(v) => {
+            Element::Lanes(_, v) => {
                 self.failed = true;
-                v
+                return v;
             }
-        }
+        };
+        self.stage(stage).once.push(op, ty)
     }
 
-    fn on_after(&mut self, element: Element) -> Val {
-        match element {
-            Element::Const(ty, bits) => self.after.push(Op::Const(ty, bits), ty),
-            Element::After(v) => v,
-            Element::Once(v) => {
-                let (op, ty) = self.scalar(v);
-                self.after.push(op, ty)
-            }
-            Element::Lanes(v) => {
-                self.failed = true;
-                v
-            }
-        }
-    }
-
-    fn on_lanes(&mut self, element: Element) -> Val {
-        match element {
-            Element::Const(ty, bits) => self.lanes.push(Op::Const(ty, bits), ty),
-            Element::Lanes(v) => v,
-            Element::Once(v) => {
-                let (op, ty) = self.scalar(v);
-                self.lanes.push(op, ty)
-            }
-            Element::After(v) => {
-                let ty = self.after.types[usize::from(v)];
-                self.failed = true;
-                self.lanes.push(Op::Const(ty, 0), ty)
-            }
-        }
+    /// The value of `element` in what runs on all lanes in `stage`.
+    fn on_lanes(&mut self, stage: usize, element: Element) -> Val {
+        let (op, ty) = match element {
+            Element::Const(ty, bits) => (Op::Const(ty, bits), ty),
+            Element::Lanes(own, v) if own == stage => return v,
+            Element::Lanes(own, v) => self.kept(own, v),
+            // Carries are written after all that lanes read.
+            Element::Once(own, v) => match self.stages[own].once.ops[usize::from(v)] {
+                op @ Op::Load(arg) if matches!(self.places[usize::from(arg)], Place::Lane(..)) => {
+                    (op, self.ty(element))
+                }
+                _ => self.scalar(own, v),
+            },
+        };
+        self.stage(stage).lanes.push(op, ty)
     }
 
     fn emit(&mut self, elements: &[Element], ty: Ty, op: impl Fn(&[Val]) -> Op) -> Element {
-        if elements.iter().any(|e| matches!(e, Element::Lanes(_))) {
-            let vals: Vec<Val> = elements.iter().map(|&e| self.on_lanes(e)).collect();
-            Element::Lanes(self.lanes.push(op(&vals), ty))
-        } else if elements.iter().any(|e| matches!(e, Element::After(_))) {
-            let vals: Vec<Val> = elements.iter().map(|&e| self.on_after(e)).collect();
-            Element::After(self.after.push(op(&vals), ty))
+        let stage = elements.iter().map(|&e| stage_of(e)).max().unwrap_or(0);
+        if elements.iter().any(|e| matches!(e, Element::Lanes(..))) {
+            let vals: Vec<Val> = elements.iter().map(|&e| self.on_lanes(stage, e)).collect();
+            self.push_lanes(stage, op(&vals), ty)
         } else {
-            let vals: Vec<Val> = elements.iter().map(|&e| self.on_turn(e)).collect();
-            Element::Once(self.once.push(op(&vals), ty))
+            let vals: Vec<Val> = elements.iter().map(|&e| self.on_turn(stage, e)).collect();
+            self.push_once(stage, op(&vals), ty)
         }
     }
 
     /// The kernel's code.
-    pub fn body(self) -> Body {
-        let (mut once, mut lanes, mut after) = (self.once.ops, self.lanes.ops, self.after.ops);
-        let mut set: Vec<(u16, Val)> = self.scalars.iter().map(|(&v, &scalar)| (scalar, v)).collect();
-        set.sort_unstable();
-        once.extend(set.into_iter().map(|(scalar, v)| Op::SetScalar(scalar, v)));
-        for Store { arg, at, element } in self.stores {
-            match (element, at) {
-                (Element::Lanes(v), _) => lanes.push(Op::Store(arg, v)),
-                (Element::Once(v), None) => once.push(Op::Store(arg, v)),
-                (Element::Once(v), Some(at)) => once.push(Op::StoreAt(arg, at, v)),
-                (Element::After(v), None) => after.push(Op::Store(arg, v)),
-                (Element::After(v), Some(at)) => after.push(Op::StoreAt(arg, at, v)),
-                (Element::Const(..), _) => {}
+    pub fn body(mut self) -> Body {
+        let top = self.stages.len().max(1) - 1;
+        let stores = std::mem::take(&mut self.stores);
+        // Carries with lanes are written when all lanes have read them, tables at the end.
+        let reading = self.stages.iter().rposition(|s| !s.lanes.ops.is_empty()).unwrap_or(0);
+        let ends = stores.iter().filter(|s| s.last && s.lanes).map(|s| stage_of(s.element));
+        let last_lanes = ends.fold(reading, usize::max);
+        // What is written, per stage: once and on lanes.
+        let mut once: Vec<Vec<Op>> = vec![vec![]; top + 1];
+        let mut lanes = once.clone();
+        for Store { arg, at, lanes: on_lanes, element, last } in stores {
+            let end = if on_lanes { last_lanes } else { top };
+            let stage = if last { end } else { stage_of(element) };
+            if on_lanes {
+                let v = self.on_lanes(stage, element);
+                lanes[stage].push(Op::Store(arg, v));
+            } else {
+                let v = self.on_turn(stage, element);
+                let at = at.map(|at| self.on_turn(stage, at));
+                once[stage].push(at.map_or(Op::Store(arg, v), |at| Op::StoreAt(arg, at, v)));
             }
         }
-        lanes.extend(self.reduced.into_iter().map(|(how, scalar, v)| Op::Reduce(how, scalar, v)));
-        let phases = [(Extent::Once, once), (Extent::Row, lanes), (Extent::Once, after)];
-        let phases = phases.into_iter().filter(|(_, ops)| !ops.is_empty());
-        let phases = phases.map(|(extent, ops)| Phase { extent, ops }).collect();
-        Body { args: self.args, temps: vec![], scalars: self.scalar_count, phases }
+        let mut set: Vec<((usize, Val), u16)> = self.scalars.into_iter().collect();
+        set.sort_unstable();
+        set.into_iter().for_each(|((stage, v), scalar)| once[stage].push(Op::SetScalar(scalar, v)));
+        let mut kept: Vec<((usize, Val), u16)> = self.temps.into_iter().collect();
+        kept.sort_unstable();
+        kept.into_iter().for_each(|((stage, v), temp)| lanes[stage].push(Op::StoreTemp(temp, v)));
+        let mut phases = vec![];
+        for (stage, (once, lanes)) in self.stages.into_iter().zip(once.into_iter().zip(lanes)) {
+            let reduced = stage.reduced.into_iter().map(|(how, scalar, v)| Op::Reduce(how, scalar, v));
+            let row = [stage.lanes.ops, lanes, reduced.collect()].concat();
+            phases.push(Phase { extent: Extent::Once, ops: [stage.once.ops, once].concat() });
+            phases.push(Phase { extent: Extent::Row, ops: row });
+        }
+        phases.retain(|phase| phase.ops.iter().any(Op::is_effect));
+        Body { args: self.args, temps: self.temp_types, scalars: self.scalar_count, phases }
+    }
+}
+
+/// The stage in which `element` is made.
+fn stage_of(element: Element) -> usize {
+    match element {
+        Element::Const(..) => 0,
+        Element::Once(stage, _) | Element::Lanes(stage, _) => stage,
     }
 }
 
@@ -292,9 +362,8 @@ impl Arithmetic for Code {
     fn ty(&self, value: Element) -> Ty {
         match value {
             Element::Const(ty, _) => ty,
-            Element::Once(v) => self.once.types[usize::from(v)],
-            Element::Lanes(v) => self.lanes.types[usize::from(v)],
-            Element::After(v) => self.after.types[usize::from(v)],
+            Element::Once(stage, v) => self.stages[stage].once.types[usize::from(v)],
+            Element::Lanes(stage, v) => self.stages[stage].lanes.types[usize::from(v)],
         }
     }
 

@@ -12,7 +12,7 @@ use meshwork_ir::{Attr, Def, ElementType, Literal, Module, OpId, OpKind, ValueId
 
 use super::code::{Code, Element, Place};
 use super::expand::{Expand, mask, offsets, rest};
-use super::limit::Limit;
+use super::limit::{Limit, is_outside};
 use super::line::Turns;
 use super::work::Fixed;
 use crate::compile::lower::Lower;
@@ -96,7 +96,7 @@ impl<'a, 'm> Expansion<'a, 'm> {
         }
     }
 
-    fn know(&mut self, question: Question, elements: Elements) {
+    pub(super) fn know(&mut self, question: Question, elements: Elements) {
         self.known.insert(question, elements);
         self.trail.push(question);
     }
@@ -110,9 +110,19 @@ impl<'a, 'm> Expansion<'a, 'm> {
                 step => self.code.position(ty, [line.base, step, 0])?,
             }]);
         }
+        let own = if lane.is_none() { self.lane_of(self.dims(value)) } else { None };
         match module.value(value).def() {
             Def::Arg(block, i) if block == self.turns.body => return self.carry(value, i as usize, lane),
-            Def::Result(op, _) if self.is_inside(op) => return self.op(op, value, lane),
+            Def::Result(op, _) if self.is_inside(op) => {
+                return match self.spread_from(op, value, lane) {
+                    Some(own) => self.as_numbers(value, own),
+                    None => self.op(op, value, lane),
+                };
+            }
+            // A carry of a loop inside.
+            Def::Arg(..) if own.is_some_and(|own| self.known.contains_key(&(value, Some(own)))) => {
+                return self.as_numbers(value, own?);
+            }
             Def::Arg(..) | Def::Result(..) => {}
         }
         let view = self.cx.view(value).cloned()?;
@@ -125,8 +135,12 @@ impl<'a, 'm> Expansion<'a, 'm> {
 
     /// The elements of a carry at the start of a turn.
     fn carry(&mut self, value: ValueId, i: usize, lane: Option<usize>) -> Option<Vec<Element>> {
-        if lane != self.lane_of(self.dims(value)) || self.tables.contains_key(&value) {
+        if self.tables.contains_key(&value) {
             return None;
+        }
+        let own = self.lane_of(self.dims(value));
+        if lane != own {
+            return if lane.is_none() { self.carried_numbers(value, i, own?) } else { None };
         }
         let elem = self.elem(value)?;
         let count = self.rest(value, lane).iter().product::<i64>() as usize;
@@ -217,8 +231,10 @@ impl<'a, 'm> Expansion<'a, 'm> {
                 MovementOp::Gather => self.gathered(op, value, lane),
                 _ => None,
             },
+            OpKind::Body(BodyOp::Reduce) if fuse::reduce_kind(module, op).is_none() => self.winners(op, value, lane),
             OpKind::Body(BodyOp::Reduce) if lane.is_none() && self.mixes_lanes(op) => self.combined(op),
             OpKind::Body(BodyOp::Reduce) => self.reduced(op, value, lane),
+            OpKind::Body(BodyOp::Scatter) => self.scattered(op, value, lane),
             OpKind::Contract(ContractOp::DotGeneral) => self.product(op, value, lane),
             OpKind::Control(ControlOp::Case | ControlOp::If) => self.choice(op, value, lane),
             OpKind::Control(ControlOp::While) => {
@@ -287,11 +303,7 @@ impl<'a, 'm> Expansion<'a, 'm> {
             return if lane.is_none() { self.looked_up(op, value, &table) } else { None };
         }
         let lines = self.present_starts(starts, &room);
-        let in_body = match self.cx.module.value(from).def() {
-            Def::Arg(block, _) => block == self.turns.body,
-            Def::Result(op, _) => self.is_inside(op),
-        };
-        if in_body {
+        if !is_outside(self.cx.module, from, self.turns.op) {
             let lines = lines?;
             // Of what a turn computes, always the same part.
             if lines.iter().any(|l| l.step != 0) || lane.is_some_and(|d| room[d] != 0) {

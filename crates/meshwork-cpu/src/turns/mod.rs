@@ -9,11 +9,15 @@ mod gathers;
 mod known;
 mod limit;
 mod line;
+mod mixed;
+#[cfg(test)]
+mod mixed_tests;
 mod open;
 mod routine;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod winners;
 mod work;
 
 use std::sync::Arc;
@@ -38,8 +42,9 @@ use work::{Carry, Copied, Data, End, Rows};
 const FEWEST_TURNS: u64 = 4;
 /// So many turns, roughly, have loops whose end depends on data.
 const OPEN_TURNS: u64 = 32;
-/// Fewer lanes are elements like any others.
+/// Fewer lanes are elements like any others, unless these are too many for one by one.
 const FEWEST_LANES: i64 = 8;
+const FEWEST_MIXED_LANES: i64 = 4;
 /// Elements per lane of a loop that treats all elements alike, and of one that only moves them besides: a stencil.
 const MOST_PER_LANE: i64 = 4;
 const MOST_MOVED_PER_LANE: i64 = 32;
@@ -56,11 +61,20 @@ const MOST_COMBINED_NS: f64 = 1000.0;
 
 /// Makes the loop `op` one step, if it is small enough. Its operands and what it captures are in memory.
 pub(crate) fn lower(cx: &mut Lower<'_>, op: OpId) -> bool {
-    as_rows(cx, op) || routine::lower(cx, op)
+    as_rows(cx, op, Width::Any) || routine::lower(cx, op) || as_rows(cx, op, Width::Narrow)
+}
+
+/// How many lanes rows may have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Width {
+    /// None, or enough to fill vectors.
+    Any,
+    /// Few, which are better than an ordinary loop.
+    Narrow,
 }
 
 /// As a kernel whose rows are the turns.
-fn as_rows(cx: &mut Lower<'_>, op: OpId) -> bool {
+fn as_rows(cx: &mut Lower<'_>, op: OpId, width: Width) -> bool {
     let module = cx.module;
     let Some(body) = module.body_of(op, 1) else { return false };
     let (trips, goes_on) = match trip_count(module, op) {
@@ -74,7 +88,10 @@ fn as_rows(cx: &mut Lower<'_>, op: OpId) -> bool {
     }
     let turns = Turns::new(module, op, body, trips).ending(goes_on);
     let mut extents: Vec<i64> = module.op(op).results().iter().flat_map(|&r| module.ty(r).dims().to_vec()).collect();
-    extents.retain(|&n| n >= FEWEST_LANES);
+    extents.retain(|&n| match width {
+        Width::Any => n >= FEWEST_LANES,
+        Width::Narrow => (FEWEST_MIXED_LANES..FEWEST_LANES).contains(&n) && !is_open,
+    });
     extents.sort_unstable();
     extents.dedup();
     // Arithmetic on whole arrays is one fused loop a turn, which is faster than many elements of a lane side by side.
@@ -87,8 +104,8 @@ fn as_rows(cx: &mut Lower<'_>, op: OpId) -> bool {
     let largest = largest_carry(module, op, body);
     extents.retain(|&n| largest <= n.saturating_mul(most));
     let with_lanes = extents.into_iter().rev().flat_map(|n| [(n, Pick::Last), (n, Pick::First)]);
-    let without = (1, Pick::Last);
-    for (lanes, pick) in with_lanes.chain([without].into_iter().filter(|_| !is_open)) {
+    let without = [(1, Pick::Last)].into_iter().filter(|_| !is_open && width == Width::Any);
+    for (lanes, pick) in with_lanes.chain(without) {
         let (bufs, steps) = (cx.bufs.len(), cx.nodes.len());
         if expand(cx, &turns, lanes, pick).is_some() {
             return true;
@@ -292,7 +309,8 @@ fn expand<'m>(cx: &mut Lower<'m>, turns: &Turns<'m>, lanes: i64, pick: Pick) -> 
             e.code.store(Place::State(first + row), elem, lane.is_some(), element);
         }
     }
-    if turns.goes_on.is_some() && e.code.combines() {
+    let (combines, mixes) = (e.code.combines(), e.code.mixes());
+    if turns.goes_on.is_some() && mixes {
         return None;
     }
     // Combining lanes costs a few numbers as much as to compute with them one by one, and many lanes are worth several threads,
@@ -300,7 +318,7 @@ fn expand<'m>(cx: &mut Lower<'m>, turns: &Turns<'m>, lanes: i64, pick: Pick) -> 
     let one_by_one = e.code.cost as f64 * lanes as f64 * OP_NS;
     let by_vectors = e.code.len() as f64 * lanes as f64 / 8.0 * OP_NS;
     let is_large = work::state_bytes(&e.state, lanes) > work::STATE_BYTES || by_vectors > MOST_COMBINED_NS;
-    if e.code.combines() && (is_large || one_by_one < COMBINING_NS) {
+    if (mixes && is_large) || (combines && one_by_one < COMBINING_NS) {
         return None;
     }
     let open = match turns.goes_on {
@@ -312,7 +330,13 @@ fn expand<'m>(cx: &mut Lower<'m>, turns: &Turns<'m>, lanes: i64, pick: Pick) -> 
     }
     let (ops, once, cost) = (e.code.len() as f64, e.code.once() as f64, e.code.cost as f64);
     // An ordinary loop does as much, in vectors that are rarely full.
-    let single = if lanes == 1 { once.max(cost) * SCALAR_SHARE } else { once };
+    let single = match lanes {
+        1 => once.max(cost) * SCALAR_SHARE,
+        // Most of each vector is empty.
+        ..FEWEST_LANES if mixes => ops,
+        ..FEWEST_LANES => return None,
+        _ => once,
+    };
     if single > worth as f64 || (lanes > 1 && once == ops) {
         return None;
     }

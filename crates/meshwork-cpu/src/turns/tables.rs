@@ -5,14 +5,14 @@
 //! the turn began. An update that something reads again in the same turn makes the loop an ordinary one.
 
 use meshwork_ir::op::{BodyOp, MovementOp};
-use meshwork_ir::{Attr, Module, OpId, OpKind, ValueId};
+use meshwork_ir::{Attr, ElementType, Module, OpId, OpKind, ValueId};
 
 use super::code::{Element, Place};
 use super::elements::Expansion;
 use super::expand::{Expand, offsets, rest};
 use crate::fuse::{self, Arithmetic};
 use crate::kernel::ir::{BinaryOp, Cmp, Ty};
-use crate::step::View;
+use crate::step::{Buf, View};
 
 /// Updates of a carry in a turn.
 const MOST_UPDATES: usize = 8;
@@ -125,6 +125,45 @@ impl Expansion<'_, '_> {
                 Some(())
             }
         }
+    }
+
+    /// A small array with one window scattered into it, always the same one.
+    pub(super) fn scattered(&mut self, op: OpId, value: ValueId, lane: Option<usize>) -> Option<Vec<Element>> {
+        let module = self.cx.module;
+        let parts = fuse::scatter_parts(module, op)?;
+        let &[into, indices, update] = module.op(op).operands() else { return None };
+        let dims = self.dims(into);
+        let index = self.value(indices, None)?;
+        let mut starts = vec![0; dims.len()];
+        for (&d, &index) in parts.places.iter().zip(index.iter()) {
+            let room = dims[d] - parts.extent[d];
+            let (ty, bits) = self.bits(index).filter(|(ty, _)| ty.is_signed() && !ty.is_float())?;
+            let unused = 64 - 8 * ty.size() as u32;
+            starts[d] = (bits << unused).cast_signed() >> unused;
+            if !(0..=room).contains(&starts[d]) {
+                return None;
+            }
+        }
+        let own = match lane {
+            Some(d) if parts.extent[d] == dims[d] => Some(parts.window.iter().position(|&w| w == d)?),
+            Some(_) => return None,
+            None => None,
+        };
+        let mut elements = self.value(into, lane)?.to_vec();
+        let new = self.value(update, own)?;
+        let target = View::dense(Buf(0), ElementType::UI8, &self.rest(value, lane));
+        let start: i64 = starts.iter().zip(&target.strides).map(|(at, s)| at * s).sum();
+        let strides: Vec<i64> = parts.window.iter().map(|&d| target.strides[d]).collect();
+        for (to, &new) in offsets(&self.rest(update, own), &strides, start).into_iter().zip(new.iter()) {
+            let old = elements[to as usize];
+            elements[to as usize] = match parts.combine {
+                None => new,
+                Some(OpKind::Binary(f)) => self.code.binary(fuse::on(f, self.code.ty(old)), old, new),
+                Some(_) => return None,
+            };
+        }
+        self.spend(new.len() as u64);
+        Some(elements)
     }
 
     /// A scatter of one update, which leaves everything as it is if it does not fit.

@@ -171,7 +171,9 @@ impl Rows {
         let even = lanes.div_ceil(wanted).next_multiple_of(grain).min(most);
         // What is in the memory of the result would be updated by each chunk again, and what combines lanes needs all of them.
         let mut ops = kernel.body().phases.iter().flat_map(|p| &p.ops);
-        let is_whole = !matches!(end, End::Open(_)) && ops.any(|op| matches!(op, Op::StoreAt(..) | Op::Reduce(..)));
+        let is_mixed = places.iter().any(|place| matches!(place, Place::Lane(..)));
+        let is_whole =
+            is_mixed || !matches!(end, End::Open(_)) && ops.any(|op| matches!(op, Op::StoreAt(..) | Op::Reduce(..)));
         let chunk = if is_whole { lanes.max(1) } else { even.min(lanes.max(1)) };
         let chunks = lanes.div_ceil(chunk);
         let mut rows = vec![0];
@@ -269,7 +271,7 @@ impl Work for Rows {
         let row_strides: Vec<isize> = self.places.iter().map(per_turn).collect();
         let sizes = self.kernel.body().args.iter().map(|a| a.elem.storage_bytes() as isize);
         let per_lane = |(place, size): (&Place, isize)| match place {
-            Place::State(_) => size,
+            Place::State(_) | Place::Lane(..) => size,
             Place::Buf { per_lane, .. } => *per_lane as isize,
         };
         let strides: Vec<isize> = self.places.iter().zip(sizes).map(per_lane).collect();
@@ -285,9 +287,10 @@ impl Work for Rows {
                     let there = (frame.ptr(f.buf).offset(from as isize), f.per_lane as isize);
                     spread(there, (state.add(self.rows[f.row]), size as isize), n, size);
                 }
-                for (ptr, place) in ptrs.iter_mut().zip(&self.places) {
+                for ((ptr, place), arg) in ptrs.iter_mut().zip(&self.places).zip(&self.kernel.body().args) {
                     *ptr = match *place {
                         Place::State(row) => state.add(self.rows[row]),
+                        Place::Lane(row, lane) => state.add(self.rows[row] + lane * arg.elem.storage_bytes()),
                         Place::Buf { buf, offset, per_lane, .. } => {
                             frame.ptr(buf).offset((offset + first as i64 * per_lane) as isize)
                         }
