@@ -387,3 +387,65 @@ def insertion(x):
                                   lambda s: (s[0] - 1, s[1].at[s[0]].set(s[1][s[0] - 1])), (i, x))
         return x.at[k].set(v)
     return jax.lax.fori_loop(1, 128, insert, x)
+
+
+@problem(F, "viterbi of twenty states", (400, 20), (20, 20), split=(None,))
+def viterbi_twenty(e, t):
+    return viterbi(e, t)
+
+
+@problem(F, "best of each row, in a scan", (300, 16, 24), split=(None,))
+def best(x):
+    def step(h, x):
+        y = x + h[:, None]
+        return 0.5 * y.max(1), y.argmax(1)
+    return jax.lax.scan(step, jnp.zeros(16), x)[1]
+
+
+@problem(F, "forward in logarithms, eight states", (300, 8), (8, 8), split=(None,))
+def forward(e, t):
+    def step(s, e):
+        s = jax.nn.logsumexp(s[:, None] + t, axis=0) + e
+        return s, s.max()
+    return jax.lax.scan(step, e[0], e[1:])[1]
+
+
+@problem(F, "twenty-four bodies", uniform(24, 3), (24, 3), uniform(24), split=(None,))
+def bodies(x, v, m):
+    def force(x):
+        d = x[None] - x[:, None]
+        r = (d * d).sum(-1) + 0.05
+        return (m[None, :, None] * d / (r * jnp.sqrt(r))[..., None]).sum(1)
+
+    def step(s, _):
+        x, v = s
+        v = v + 0.01 * force(x)
+        return (x + 0.01 * v, v), None
+    return jax.lax.scan(step, (x, v), length=200)[0][0]
+
+
+@problem(F, "columns and rows in balance", uniform(16, 16), split=(None,))
+def balanced(a):
+    return repeat(300, lambda x: (y := x / x.sum(0)) / y.sum(1, keepdims=True), a + 0.1)
+
+
+@problem(F, "scattered sums of a state", ints(64, 200, 64), uniform(200, 64), split=(None,))
+def scattered(at, x):
+    return jax.lax.scan(lambda t, s: (t.at[s[0]].add(s[1]), t[0]), jnp.zeros(64), (at, x))[1]
+
+
+@problem(F, "minima along few edges", ints(300, 2000), ints(300, 2000), uniform(2000), split=(None,))
+def few_edges(s, t, c):
+    return jax.lax.fori_loop(0, 50, lambda _, d: d.at[t].min(d[s] + c), jnp.full(300, 1e9).at[0].set(0))
+
+
+@problem(F, "options backward, one stock", uniform(1), split=(None,))
+def one_stock(s):
+    n = 500
+    i = jnp.arange(n + 1)
+    up = s[:, None] * jnp.exp(0.02 * (2 * i - n) / n)
+
+    def back(k, v):
+        held = 0.4999 * (v[:, 1:] + v[:, :-1])
+        return jnp.maximum(jnp.pad(held, ((0, 0), (0, 1))), 0.5 - up * jnp.exp(0.02 * k / n))
+    return jax.lax.fori_loop(0, n, back, jnp.maximum(0.5 - up, 0))[:, 0]
