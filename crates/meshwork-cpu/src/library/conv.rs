@@ -15,7 +15,6 @@ use meshwork_ir::{Attr, ElementType, Literal, OpId};
 
 use super::attrs;
 use super::copy::{copy, view_of};
-use super::depthwise;
 #[cfg(target_arch = "x86_64")]
 use super::dot::amx;
 use super::dot::micro::Tile;
@@ -25,6 +24,7 @@ use super::dot::{Find, complex, double, emit, int, is_same, long_int, single};
 use super::movement::padded;
 use super::nest::offsets;
 use super::num::Complex;
+use super::{depthwise, features};
 use crate::compile::lower::Lower;
 use crate::step::View;
 
@@ -85,7 +85,7 @@ pub(super) fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
         },
         rhs,
     };
-    if floats && depthwise::lower(cx, op, &conv)? {
+    if floats && (depthwise::lower(cx, op, &conv)? || features::lower(cx, op, &conv)) {
         return Ok(true);
     }
     if integers && types.iter().any(|t| t.bits() == 64) {
@@ -439,6 +439,39 @@ mod tests {
             groups: (1, 1),
         },
         Case { numbers: "[b, f]x[i, o]->[b, f]", lhs: "3x5", rhs: "5x2", out: "3x2", window: "", groups: (1, 1) },
+        // To few features, along neighbors.
+        Case {
+            numbers: "[f, 0, 1, b]x[i, 0, 1, o]->[0, 1, b, f]",
+            lhs: "3x7x6x37",
+            rhs: "3x6x5x1",
+            out: "3x3x37x1",
+            window: "pad = [[1, 0], [0, 1]]",
+            groups: (1, 1),
+        },
+        Case {
+            numbers: "[f, 0, 1, b]x[i, 0, 1, o]->[0, 1, b, f]",
+            lhs: "3x7x9x17",
+            rhs: "3x3x4x3",
+            out: "3x4x17x3",
+            window: "pad = [[0, 0], [1, 0]], rhs_dilate = [2, 2], reverse = [1, 0]",
+            groups: (1, 1),
+        },
+        Case {
+            numbers: "[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]",
+            lhs: "2x5x6x40",
+            rhs: "2x5x3x2",
+            out: "2x2x3x41",
+            window: "stride = [2, 1], pad = [[1, 1], [1, 1]]",
+            groups: (1, 1),
+        },
+        Case {
+            numbers: "[b, f, 0, 1]x[o, i, 0, 1]->[b, 0, f, 1]",
+            lhs: "1x3x4x8",
+            rhs: "4x3x3x1",
+            out: "1x2x4x8",
+            window: "",
+            groups: (1, 1),
+        },
     ];
 
     #[test]
@@ -464,6 +497,16 @@ mod tests {
             }
             check(&source(&case, "bf16", "bf16"), 8e-3);
         }
+        let gradient = Case {
+            numbers: "[f, 0, 1, b]x[i, 0, 1, o]->[0, 1, b, f]",
+            lhs: "9x20x19x24",
+            rhs: "9x20x19x2",
+            out: "3x3x24x2",
+            window: "pad = [[1, 1], [1, 1]]",
+            groups: (1, 1),
+        };
+        check(&source(&gradient, "f32", "f32"), 1e-5);
+        check(&source(&gradient, "f64", "f64"), 1e-12);
         let strided = Case {
             numbers: "[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]",
             lhs: "2x31x29x5",

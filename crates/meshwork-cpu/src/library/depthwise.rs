@@ -1,78 +1,12 @@
 //! Convolutions in which every input feature makes its own output features: sums of shifted products.
 
-use std::sync::Arc;
-
 use meshwork_ir::{ElementType, OpId};
 
 use super::conv::Conv;
-use super::dot::micro::Tile;
-use super::nest::{parts_of, piece};
+use super::nest::walk;
+use super::shifted::Lines;
 use crate::compile::lower::Lower;
-use crate::step::{Buf, Fault, Frame, Scratch, View, Work};
-
-/// `out[p, i] = Σ x[p + tap, i] w[tap, i]` along lines of `n` elements.
-#[derive(Debug)]
-struct Lines<T> {
-    x: Buf,
-    w: Buf,
-    out: Buf,
-    /// Byte offsets of each line: input, kernel, result.
-    lines: Vec<[isize; 3]>,
-    /// Byte offsets of each tap: input, kernel.
-    taps: Vec<[isize; 2]>,
-    n: usize,
-    /// Byte strides along a line: input, kernel; the result is contiguous.
-    strides: [isize; 2],
-    parts: usize,
-    number: std::marker::PhantomData<T>,
-}
-
-impl<T: Tile> Lines<T> {
-    /// # Safety
-    /// As [`Work::run`].
-    unsafe fn line(&self, x: *const u8, w: *const u8, out: *mut T) {
-        let size = size_of::<T>() as isize;
-        let [xs, ws] = self.strides;
-        // SAFETY: in the whole function: elements of the operands that taps and positions name.
-        unsafe {
-            let done = if xs == size && (ws == size || ws == 0) {
-                T::sum_taps(&self.taps, (x, w), ws == 0, out, self.n)
-            } else {
-                0
-            };
-            for i in done..self.n {
-                let mut sum = T::default();
-                for &[dx, dw] in &self.taps {
-                    let x = x.offset(dx + i as isize * xs).cast::<T>().read_unaligned();
-                    let w = w.offset(dw + i as isize * ws).cast::<T>().read_unaligned();
-                    sum = sum.add_product::<false>(x, w);
-                }
-                out.add(i).write(sum);
-            }
-        }
-    }
-}
-
-impl<T: Tile> Work for Lines<T> {
-    fn parts(&self) -> usize {
-        self.parts
-    }
-
-    fn cost(&self) -> u64 {
-        (self.lines.len() * (20 + self.n * self.taps.len() / 8)) as u64
-    }
-
-    unsafe fn run(&self, frame: &Frame<'_>, _: &mut Scratch, part: usize) -> Result<(), Fault> {
-        for &[x, w, out] in &self.lines[piece(self.lines.len(), self.parts, part, 1)] {
-            // SAFETY: the trait's contract; parts are disjoint lines of the result.
-            unsafe {
-                let (x, w) = (frame.ptr(self.x).offset(x), frame.ptr(self.w).offset(w));
-                self.line(x, w, frame.ptr(self.out).offset(out).cast());
-            }
-        }
-        Ok(())
-    }
-}
+use crate::step::{Buf, View};
 
 /// Adds the step of a convolution with one input feature per group, if `conv` is one of floats that compute in their own
 /// type; the input is padded already.
@@ -121,29 +55,10 @@ pub(super) fn lower(cx: &mut Lower<'_>, op: OpId, conv: &Conv) -> Result<bool, S
     let dims: Vec<usize> = loops.iter().map(|l| l.0 as usize).collect();
     let strides: Vec<[isize; 3]> = loops.iter().map(|l| l.1).collect();
     let mut lines = vec![];
-    super::nest::walk(&dims, &strides, [lhs.offset as isize, offset, 0], &mut |l| lines.push(l));
+    walk(&dims, &strides, [lhs.offset as isize, offset, 0], &mut |l| lines.push(l));
     let buf = cx.result(result);
-    let parts = parts_of(lines.len() * n as usize * taps.len(), 1 << 18, lines.len());
     let name = format!("depthwise convolution {elem} {shape:?}");
-    macro_rules! emit {
-        ($t:ty) => {{
-            let work = Lines::<$t> {
-                x: lhs.buf,
-                w: rhs.buf,
-                out: buf,
-                lines,
-                taps,
-                n: n as usize,
-                strides: [along[0], along[1]],
-                parts,
-                number: std::marker::PhantomData,
-            };
-            cx.step(op, name, Arc::new(work), vec![lhs.buf, rhs.buf], vec![buf]);
-        }};
-    }
-    match elem {
-        ElementType::F64 => emit!(f64),
-        _ => emit!(f32),
-    }
+    let (n, strides) = (n as usize, [along[0], along[1]]);
+    Lines { x: lhs.buf, w: rhs.buf, out: buf, lines, taps, n, strides }.emit(cx, op, name, elem);
     Ok(true)
 }

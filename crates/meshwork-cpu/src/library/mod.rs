@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `num` | numbers and elements |
 //! | `dot` | matrix products |
-//! | `conv`, `depthwise` | convolution |
+//! | `conv`, `depthwise`, `features`, `shifted` | convolution |
 //! | `dynamic` | slices at positions that are data |
 //! | `picks`, `gather`, `scatter` | positions that are data, windows there |
 //! | `combine`, `key` | bodies of reductions and scatters; elements as keys |
@@ -28,6 +28,7 @@ pub mod dot;
 mod dynamic;
 mod elements;
 mod extreme;
+mod features;
 mod fft;
 mod gather;
 pub(crate) mod general;
@@ -43,6 +44,7 @@ mod random;
 mod reduce;
 mod scatter;
 mod select;
+mod shifted;
 mod sort;
 pub(crate) mod strips;
 #[cfg(test)]

@@ -3,6 +3,9 @@
 use super::micro::Micro;
 use std::arch::x86_64::*;
 
+/// Taps of one sum: long ones are sums of such sums, so that they round less.
+const TAPS: usize = 1024;
+
 macro_rules! kernel {
     ($tile:ident, $run:ident, $t:ty, $lanes:literal, $zero:ident, $load:ident, $store:ident, $set:ident,
      $fma:ident, $add:ident) => {
@@ -155,7 +158,7 @@ fn first_pd(n: usize) -> __m256i {
 }
 
 macro_rules! vectors {
-    ($dot:ident, $dots:ident, $many:ident, $sums:ident, $first:ident, $masked:ident, $columns:ident, $taps:ident, $t:ty, $lanes:literal, $zero:ident, $load:ident, $store:ident, $set:ident,
+    ($dot:ident, $dots:ident, $many:ident, $sums:ident, $first:ident, $masked:ident, $columns:ident, $taps:ident, $t:ty, $vector:ty, $lanes:literal, $zero:ident, $load:ident, $store:ident, $set:ident,
      $fma:ident, $add:ident) => {
         /// See [`Tile::dot`](super::micro::Tile::dot).
         ///
@@ -280,25 +283,104 @@ macro_rules! vectors {
             out: *mut $t,
             n: usize,
         ) -> usize {
-            // SAFETY: the caller vouches for all elements named.
-            unsafe {
-                let mut i = 0;
-                while i + 4 * $lanes <= n {
+            /// `WIDE` vectors at once, and so many taps that there are four sums.
+            ///
+            /// # Safety
+            /// As that of the function around it.
+            #[target_feature(enable = "avx2,fma")]
+            unsafe fn sum<const WIDE: usize, const ONE: bool>(
+                taps: &[[isize; 2]],
+                (x, w): (*const $t, *const $t),
+                out: *mut $t,
+            ) {
+                let beside = 4 / WIDE;
+                let (first, rest) = taps.split_at(taps.len().min(TAPS));
+                let mut total = [$zero(); 4];
+                // SAFETY: the caller vouches for all elements named, here and below.
+                unsafe { sum_block::<WIDE, ONE>(first, (x, w), &mut total) };
+                for block in rest.chunks(TAPS) {
                     let mut acc = [$zero(); 4];
-                    for &[dx, dw] in taps {
-                        let (x, w) = (x.offset(dx).cast::<$t>().add(i), w.offset(dw).cast::<$t>());
-                        for u in 0..4 {
-                            let weight = if one_weight { $set(*w) } else { $load(w.add(i + u * $lanes)) };
-                            acc[u] = $fma($load(x.add(u * $lanes)), weight, acc[u]);
-                        }
-                    }
+                    // SAFETY: as above.
+                    unsafe { sum_block::<WIDE, ONE>(block, (x, w), &mut acc) };
                     for u in 0..4 {
-                        $store(out.add(i + u * $lanes), acc[u]);
+                        total[u] = $add(total[u], acc[u]);
                     }
-                    i += 4 * $lanes;
                 }
-                i
+                for u in 0..WIDE {
+                    let sum = (1..beside).fold(total[u], |sum, at| $add(sum, total[at * WIDE + u]));
+                    // SAFETY: as above.
+                    unsafe { $store(out.add(u * $lanes), sum) };
+                }
             }
+            /// Adds the products of some taps.
+            ///
+            /// # Safety
+            /// As that of the function around it.
+            #[inline]
+            #[target_feature(enable = "avx2,fma")]
+            unsafe fn sum_block<const WIDE: usize, const ONE: bool>(
+                taps: &[[isize; 2]],
+                xw: (*const $t, *const $t),
+                to: &mut [$vector; 4],
+            ) {
+                let (beside, mut acc) = (4 / WIDE, *to);
+                let groups = taps.chunks_exact(beside);
+                for tap in groups.remainder() {
+                    // SAFETY: the caller vouches for all elements named.
+                    unsafe { add::<WIDE, ONE>(&mut acc, *tap, xw) };
+                }
+                for group in groups {
+                    for at in 0..beside {
+                        // SAFETY: as above.
+                        unsafe { add::<WIDE, ONE>(&mut acc[at * WIDE..], group[at], xw) };
+                    }
+                }
+                *to = acc;
+            }
+            /// Adds the products of one tap.
+            ///
+            /// # Safety
+            /// As that of the function around it.
+            #[inline]
+            #[target_feature(enable = "avx2,fma")]
+            unsafe fn add<const WIDE: usize, const ONE: bool>(
+                acc: &mut [$vector],
+                [dx, dw]: [isize; 2],
+                (x, w): (*const $t, *const $t),
+            ) {
+                // SAFETY: the caller vouches for all elements named.
+                unsafe {
+                    let (x, w) = (x.byte_offset(dx), w.byte_offset(dw));
+                    for u in 0..WIDE {
+                        let weight = if ONE { $set(*w) } else { $load(w.add(u * $lanes)) };
+                        acc[u] = $fma($load(x.add(u * $lanes)), weight, acc[u]);
+                    }
+                }
+            }
+            if n < $lanes {
+                return 0;
+            }
+            let mut i = 0;
+            while i < n {
+                // The last vector ends where the line does.
+                let wide = [4, 2, 1].into_iter().find(|w| i + w * $lanes <= n);
+                let at = if wide.is_some() { i } else { n - $lanes };
+                // SAFETY: the caller vouches for all elements named.
+                unsafe {
+                    let (x, w, out) = (x.cast::<$t>().add(at), w.cast::<$t>(), out.add(at));
+                    let w = if one_weight { w } else { w.add(at) };
+                    match (wide, one_weight) {
+                        (Some(4), true) => sum::<4, true>(taps, (x, w), out),
+                        (Some(4), false) => sum::<4, false>(taps, (x, w), out),
+                        (Some(2), true) => sum::<2, true>(taps, (x, w), out),
+                        (Some(2), false) => sum::<2, false>(taps, (x, w), out),
+                        (_, true) => sum::<1, true>(taps, (x, w), out),
+                        (_, false) => sum::<1, false>(taps, (x, w), out),
+                    }
+                }
+                i = at + wide.unwrap_or(1) * $lanes;
+            }
+            n
         }
     };
 }
@@ -313,6 +395,7 @@ vectors!(
     columns_f32,
     taps_f32,
     f32,
+    __m256,
     8,
     _mm256_setzero_ps,
     _mm256_loadu_ps,
@@ -331,6 +414,7 @@ vectors!(
     columns_f64,
     taps_f64,
     f64,
+    __m256d,
     4,
     _mm256_setzero_pd,
     _mm256_loadu_pd,
