@@ -447,6 +447,19 @@ def one_feature(x, w, y):
     return jax.grad(lambda w: jnp.mean((conv(x, w) - y) ** 2))(w)
 
 
+problem(F, "convolution to one feature", (16, 28, 28, 16), (3, 3, 16, 1))(conv)
+
+
+@problem(F, "kernel of two features, gradient", (8, 3, 32, 32), (2, 3, 5, 5), (8, 2, 32, 32), split=(0, None, 0))
+def two_features(x, w, y):
+    return jax.grad(lambda w: jnp.mean((jax.lax.conv(x, w, (1, 1), "SAME") - y) ** 2))(w)
+
+
+@problem(F, "running products, gradient", uniform(2304, 128))
+def running_products(x):
+    return jax.grad(lambda x: (jnp.cumprod(1 - 0.5 * x, -1) ** 2).mean())(x)
+
+
 optimizer = lambda name: problem(F, f"optimizer: {name}", *[(512, 512)] * 3, split=(0, 0, 0))
 optimizer("lion")(lambda p, g, m: (p - 1e-3 * jnp.sign(0.9 * m + 0.1 * g), 0.99 * m + 0.01 * g))
 

@@ -452,6 +452,11 @@ def discontinuous(u, inside, face):
     return repeat(50, step, u)
 
 
+@problem(F, "elements of six f64", uniform(1024, 6, dtype="f8"), uniform(6, 6, dtype="f8"))
+def elements(u, m):
+    return repeat(30, lambda u: u + 0.01 * (u @ m + jnp.roll(u, 1, 0)[:, -1:]), u)
+
+
 @problem(F, "speeds from a wave, gradient", uniform(96, 96))
 def speeds(c):
     def loss(c):

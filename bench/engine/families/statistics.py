@@ -347,6 +347,11 @@ problem(F, "cauchy likelihood, all pairs", uniform(1024))(
 
 # Likelihoods and functions over pairs.
 
+problem(F, "gaussian sums, all pairs", (2048,), split=(None,))(lambda x: jnp.exp(-0.5 * (x[:, None] - x) ** 2).sum(1))
+problem(F, "gaussian sums, all pairs f64", lambda r: r.standard_normal(512))(
+    lambda x: jnp.exp(-0.5 * (x[:, None] - x) ** 2).sum(1))
+problem(F, "logarithms of distances, all pairs", uniform(1024), split=(None,))(
+    lambda x: jnp.log(1e-3 + (x[:, None] - x) ** 2).sum(1))
 problem(F, "density, wide kernel", (4096,), split=(None,))(
     lambda x: jax.nn.logsumexp(-0.5 * ((jnp.linspace(-4, 4, 1024)[:, None] - x) / 0.7) ** 2, 1))
 problem(F, "ranking loss gradient", (1024,), (1024,), split=(None,))(
