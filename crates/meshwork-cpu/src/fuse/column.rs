@@ -50,6 +50,8 @@ const TILE: i64 = 2048;
 const LEAST_ROW: i64 = 16;
 /// A value that costs more additions is not computed once for each of several reductions.
 const EXPENSIVE: u32 = 16;
+/// One that costs more is stored by the loop that reduces it, if others need it.
+const WORTH_A_STORE: u32 = 10;
 /// Times that what is computed before a reduction is smaller than what is reduced.
 const SMALL_TIMES: i64 = 64;
 /// Innermost reduced dimensions of fewer elements are left for last.
@@ -72,8 +74,21 @@ impl Compiler<'_> {
         if self.is_stored(operand) {
             self.force(operand)?;
         }
-        while let Some(shared) = self.shared_with_others(op, operand) {
-            self.force(shared)?;
+        let tail = short_tail(&dims, &reduced);
+        let now = first_reduced(&dims, &reduced, tail);
+        let first = Stage { combine, op, dims: &dims, reduced: &now, tail };
+        let mut kept = None;
+        loop {
+            let shared = self.shared_with_others(op, operand);
+            match shared.iter().max() {
+                // Nothing inside is shared as well, so there is nothing that it is better computed together with.
+                Some(&(_, v)) if v == operand && shared.len() == 1 && !first.is_inner() => {
+                    kept = Some(operand);
+                    break;
+                }
+                Some(&(cost, v)) if cost > EXPENSIVE => self.force(v)?,
+                _ => break,
+            }
         }
         for small in self.small_inside(operand) {
             self.force(small)?;
@@ -90,7 +105,7 @@ impl Compiler<'_> {
             let tail = short_tail(&dims, &reduced);
             let now = first_reduced(&dims, &reduced, tail);
             let stage = Stage { combine, op, dims: &dims, reduced: &now, tail };
-            let next = match self.stage(&stage, &source)? {
+            let next = match self.stage(&stage, &source, kept.take())? {
                 Some(view) => view,
                 None => return self.opaque(op),
             };
@@ -111,9 +126,8 @@ impl Compiler<'_> {
         self.finish(&Stage { combine, op, dims: &dims, reduced: &reduced, tail: 0 }, lined, init)
     }
 
-    /// The most expensive value that `operand` is made of, if others need it too: it is better stored than computed for
-    /// each of them.
-    fn shared_with_others(&self, op: OpId, operand: ValueId) -> Option<ValueId> {
+    /// The expensive values that `operand` is made of, itself among them, that others need too, each with its cost.
+    fn shared_with_others(&self, op: OpId, operand: ValueId) -> Vec<(u32, ValueId)> {
         let module = self.cx.module;
         let scope = Scope { cx: &self.cx, stored: &self.fuse.stored, reductions: false, grid: self.grid };
         let size = |v: ValueId| module.ty(v).dims().iter().product::<i64>();
@@ -125,13 +139,14 @@ impl Compiler<'_> {
             let Some(def) = def.filter(|&def| inside.insert(def)) else { continue };
             work.extend(module.op(def).operands());
             let cost = scope.cost(v, &mut costs);
-            if cost > EXPENSIVE && size(v) * 2 >= size(operand) && numbers::is_arithmetic(module, def) {
+            if cost > WORTH_A_STORE && size(v) * 2 >= size(operand) && numbers::is_arithmetic(module, def) {
                 found.push((cost, v));
             }
         }
         let others = |op: &OpId| !inside.contains(op) && !self.fuse.done.contains(op);
         let shared = |&(_, v): &(u32, ValueId)| module.value(v).uses().iter().any(|u| others(&u.op));
-        found.into_iter().filter(shared).max().map(|(_, v)| v)
+        found.retain(shared);
+        found
     }
 
     /// What `operand` is made of that is small and to be stored: it is computed first, not at every element.
@@ -151,11 +166,19 @@ impl Compiler<'_> {
         found
     }
 
-    /// Runs one stage; the partial results have one dimension more in front, over which they are still to be reduced.
-    fn stage(&mut self, stage: &Stage<'_>, source: &Source) -> Result<Option<View>, LoadError> {
+    /// Runs one stage; the partial results have one dimension more in front, over which they are still to be reduced. What it
+    /// reduces is stored on the way if it is `kept`.
+    fn stage(&mut self, stage: &Stage<'_>, source: &Source, kept: Option<ValueId>) -> Result<Option<View>, LoadError> {
         // Each round stores one more value, so there is an end.
         loop {
-            let built = if stage.is_inner() { self.row_stage(stage, source) } else { self.column_stage(stage, source) };
+            let built = match (source, kept) {
+                _ if stage.is_inner() => self.row_stage(stage, source),
+                // Once it is in memory, it is read from there.
+                (Source::Value(v), Some(kept)) if *v == kept && self.cx.view(kept).is_none() => {
+                    self.column_stage(stage, source, Some(kept))
+                }
+                _ => self.column_stage(stage, source, None),
+            };
             match built {
                 Ok(view) => return Ok(Some(view)),
                 Err(Trouble::Force(v)) if self.cx.view(v).is_none() => self.force(v)?,
@@ -224,12 +247,12 @@ impl Compiler<'_> {
         }
         view.dims = [pieces].iter().chain(&dims[..k]).chain(&dims[end..]).copied().collect();
         view.strides = View::dense(view.buf, view.elem, &view.dims).strides;
-        self.add_reduction(stage, Fused::new(loops.clone()), &loops, view.buf, "rows");
+        self.add_reduction(stage, Fused::new(loops.clone()), &loops, &[view.buf], "rows");
         Ok(view)
     }
 
-    /// Reduces outer dimensions into accumulators of kept elements.
-    fn column_stage(&mut self, stage: &Stage<'_>, source: &Source) -> Result<View, Trouble> {
+    /// Reduces outer dimensions into accumulators of kept elements; stores what it reduces if it is `also`.
+    fn column_stage(&mut self, stage: &Stage<'_>, source: &Source, also: Option<ValueId>) -> Result<View, Trouble> {
         let dims = stage.dims;
         let kept: Vec<usize> = (0..dims.len()).filter(|d| !stage.reduced.contains(d)).collect();
         let mut k = dims.len();
@@ -247,10 +270,19 @@ impl Compiler<'_> {
         // The buffer is made when it is known how many accumulators there are.
         let buf = Buf(u32::MAX);
         let place = Place { buf, elem, offset: 0, strides, moved: vec![], picked: false };
-        let first = plan(&graph, &[(x, place.clone())], Some(k)).map_err(Trouble::from)?;
+        let stored = also.map(|v| {
+            let (elem, dims) = self.cx.shape(v);
+            View::dense(self.cx.buffer(elem, &dims), elem, &dims)
+        });
+        let beside = stored.as_ref().map(|view| {
+            let (elem, strides) = (view.elem, view.strides.clone());
+            (x, Place { buf: view.buf, elem, offset: 0, strides, moved: vec![], picked: false })
+        });
+        let outputs = |sum: Id| beside.iter().cloned().chain([(sum, place.clone())]).collect::<Vec<_>>();
+        let first = plan(&graph, &outputs(x), Some(k)).map_err(Trouble::from)?;
         let old = graph.load(place.clone(), None).ok_or(Trouble::Give)?;
         let sum = graph.binary(stage.combine.into(), old, x);
-        let more = plan(&graph, &[(sum, place.clone())], Some(k)).map_err(Trouble::from)?.accumulating();
+        let more = plan(&graph, &outputs(sum), Some(k)).map_err(Trouble::from)?.accumulating();
         let cuts = Cuts::new(&first, &more, &place).ok_or(Trouble::Give)?;
         let size: i64 = shape.iter().product::<i64>() * elem.storage_bytes() as i64;
         let (loops, parts, partials) = cuts.tasks(&first, &more, size);
@@ -258,7 +290,12 @@ impl Compiler<'_> {
         let view = View::dense(self.cx.buffer(elem, &whole), elem, &whole);
         let loops: Vec<Loop> = loops.into_iter().map(|l| l.with_buf(buf, view.buf)).collect();
         let work = Fused::with_parts(loops.clone(), parts);
-        self.add_reduction(stage, work, &loops, view.buf, "columns");
+        let to: Vec<Buf> = [view.buf].into_iter().chain(stored.iter().map(|v| v.buf)).collect();
+        self.add_reduction(stage, work, &loops, &to, "columns");
+        if let (Some(v), Some(stored)) = (also, stored) {
+            self.cx.set_view(v, stored);
+            self.fuse.done.extend(self.cx.module.def_op(v));
+        }
         Ok(view)
     }
 
@@ -296,7 +333,7 @@ impl Compiler<'_> {
         let l = plan(&graph, &[(sum, place)], None)
             .map_err(|e| LoadError::unsupported(module, stage.op, format!("its last stage: {e:?}")))?;
         let loops = vec![l];
-        self.add_reduction(stage, Fused::new(loops.clone()), &loops, out, "combine");
+        self.add_reduction(stage, Fused::new(loops.clone()), &loops, &[out], "combine");
         self.cx.set_view(result, View::dense(out, elem, &shape));
         Ok(())
     }
@@ -340,16 +377,16 @@ impl Compiler<'_> {
         }
     }
 
-    fn add_reduction(&mut self, stage: &Stage<'_>, work: Fused, loops: &[Loop], to: Buf, how: &str) {
+    fn add_reduction(&mut self, stage: &Stage<'_>, work: Fused, loops: &[Loop], to: &[Buf], how: &str) {
         let mut reads: Vec<Buf> = vec![];
         for buf in loops.iter().flat_map(Loop::reads) {
-            if buf != to && !reads.contains(&buf) {
+            if !to.contains(&buf) && !reads.contains(&buf) {
                 reads.push(buf);
             }
         }
         let dims = stage.dims.iter().map(i64::to_string).collect::<Vec<_>>().join("×");
         let name = format!("reduce {how} {dims}");
-        self.cx.step(stage.op, name, Arc::new(work), reads, vec![to]);
+        self.cx.step(stage.op, name, Arc::new(work), reads, to.to_vec());
     }
 }
 

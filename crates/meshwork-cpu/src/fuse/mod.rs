@@ -9,6 +9,8 @@ mod bound_tests;
 mod boxes;
 mod build;
 mod column;
+#[cfg(test)]
+mod column_tests;
 mod graph;
 mod group;
 mod interleaved;
