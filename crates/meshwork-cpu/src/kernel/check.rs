@@ -72,7 +72,7 @@ impl Checker<'_> {
         Ty::of(found.elem).ok_or_else(|| format!("argument {arg} is {}", found.elem))
     }
 
-    /// The type of the elements of `arg`, at places that are data.
+    /// What lanes hold of the elements of `arg`, at places that are data.
     fn table(&self, arg: u16, at: Val) -> Result<Ty, String> {
         let access = self.body.args.get(usize::from(arg)).map(|arg| arg.access);
         if access.is_some_and(|access| !matches!(access, Access::Zero | Access::Fixed)) {
@@ -82,9 +82,7 @@ impl Checker<'_> {
         if place != Ty::I32 {
             return Err(format!("value {at} is {place:?}, not a place"));
         }
-        let elem = self.body.args[usize::from(arg)].elem;
-        let plain = ty.elem() == elem && ty != Ty::Pred;
-        if plain { Ok(ty) } else { Err(format!("argument {arg} is {elem}, which is converted")) }
+        Ok(ty)
     }
 
     fn row(&self) -> Result<(), String> {
@@ -217,6 +215,10 @@ impl Checker<'_> {
                     return Err("only in a phase that runs once".into());
                 }
                 let (to, from) = (self.table(arg, at)?, self.value(a)?);
+                let elem = self.body.args[usize::from(arg)].elem;
+                if to.elem() != elem || to == Ty::Pred {
+                    return Err(format!("argument {arg} is {elem}, which is converted"));
+                }
                 if to != from {
                     return Err(format!("value {a} is {from:?}, but argument {arg} holds {to:?}"));
                 }

@@ -157,8 +157,18 @@ impl Builder<'_> {
             }
             Op::Load(arg) => return Ok(self.load(at, arg, uses, out)),
             Op::LoadAt(arg, at) => {
+                let elem = self.body.args[usize::from(arg)].elem;
+                let Some(convert) = table::load(elem) else {
+                    let dst = self.take(size);
+                    out.push(Instr::LoadAt { arg, size, at: place(at), dst });
+                    return Ok(Place::Tile(dst));
+                };
+                // A tile of its own, since the result of the conversion must not overlap it.
+                let stored = elem.storage_bytes();
+                let raw = self.layout.tile(stored);
+                out.push(Instr::LoadAt { arg, size: stored, at: place(at), dst: raw });
                 let dst = self.take(size);
-                out.push(Instr::LoadAt { arg, size, at: place(at), dst });
+                out.push(Instr::Map { f: convert.best(), dst, src: [Place::Tile(raw); 3] });
                 return Ok(Place::Tile(dst));
             }
             Op::StoreAt(arg, at, a) => {

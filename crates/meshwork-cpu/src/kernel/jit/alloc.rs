@@ -473,6 +473,14 @@ impl State<'_, '_> {
             Inst::Pick { dst, place, mask, arg, scale, disp } => {
                 self.pick(inst, dst, (place, mask), (arg, scale, disp))
             }
+            Inst::Address { dst, arg, disp } => {
+                let base = self.out.pointer(arg);
+                let r = self.result(dst);
+                let asm = &mut *self.out.asm;
+                asm.lea(gpr::RAX, at(base, disp));
+                asm.vex(op::MOVD, false, r, 0, Rm::Reg(gpr::RAX), None);
+                asm.vex(op::PBROADCAST[2], true, r, 0, Rm::Reg(r), None);
+            }
             Inst::SpreadMask { dst, arg } => {
                 let base = self.out.pointer(arg);
                 let r = self.result(dst);

@@ -147,6 +147,8 @@ pub enum Inst {
     /// Elements of 4 or 8 bytes of `arg`, each so many bytes further on as its lane of `place`, of 4 bytes, says, and `disp`
     /// more; of the lanes that `mask` selects if there is one.
     Pick { dst: V, place: V, mask: V, arg: u16, scale: u8, disp: i32 },
+    /// The low 4 bytes of the address of the one element of `arg`, or `disp` bytes further on, in all lanes of 4 bytes.
+    Address { dst: V, arg: u16, disp: i32 },
     /// All bits set if the byte of `arg` is not zero, none otherwise.
     SpreadMask { dst: V, arg: u16 },
     /// Index of the element `ahead` along `dim`, in all lanes of `1 << scale` bytes.
@@ -172,7 +174,7 @@ impl Inst {
             Inst::LoadTriple { masks, .. } => [masks[0], masks[1], masks[2], NONE],
             Inst::Far { mask, x, y, near, .. } => [mask, x, near, y],
             Inst::Gather { .. } | Inst::LoadPair { .. } | Inst::SpreadMask { .. } | Inst::Index { .. } => [NONE; 4],
-            Inst::Call { .. } => [NONE; 4],
+            Inst::Call { .. } | Inst::Address { .. } => [NONE; 4],
         };
         list.into_iter().filter(|&v| v != NONE)
     }
@@ -185,6 +187,7 @@ impl Inst {
             Inst::LoadPair { dst, .. } | Inst::LoadTriple { dst, .. } => Some(dst),
             Inst::Far { dst, .. } | Inst::Pick { dst, .. } | Inst::Divide { dst, .. } => Some(dst),
             Inst::Spread { dst, .. } | Inst::SpreadMask { dst, .. } | Inst::Index { dst, .. } => Some(dst),
+            Inst::Address { dst, .. } => Some(dst),
             Inst::Touch(_)
             | Inst::Test(_)
             | Inst::Store { .. }

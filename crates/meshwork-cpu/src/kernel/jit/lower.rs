@@ -342,22 +342,23 @@ impl<'a> Lower<'a> {
             }
             Op::Load(arg) => self.load(code, at, arg, mode, u)?,
             Op::LoadAt(arg, place) if !self.uniform[at] => {
-                let size = self.body.args[usize::from(arg)].elem.storage_bytes();
-                if size < 4 {
-                    return None;
-                }
+                let elem = self.body.args[usize::from(arg)].elem;
+                let size = elem.storage_bytes();
                 let (place, disp) = self.place(place);
+                if size < 4 {
+                    let word = self.word(code, arg, (val(place?), disp), mode);
+                    return Some(self.part_of_word(code, elem, word));
+                }
                 let mask = if mode == Mode::Rest { self.rest_mask(size) } else { NONE };
                 let dst = code.fresh(size);
                 code.insts.push(Inst::Pick { dst, place: val(place?), mask, arg, scale: log2(size), disp });
                 dst
             }
             Op::LoadAt(arg, place) => {
-                let dst = code.unit.value(32, Home::None);
-                let scale = log2(self.body.args[usize::from(arg)].elem.storage_bytes());
                 let (place, disp) = self.place(place);
-                code.insts.push(Inst::Spread { dst, arg, scale, shl: 0, place: place.map_or(NONE, val), disp });
-                dst
+                let elem = self.body.args[usize::from(arg)].elem;
+                let v = self.spread_at(code, arg, elem, (place.map_or(NONE, val), disp));
+                if elem == ElementType::I1 { self.load_mask(code, at, v) } else { v }
             }
             Op::StoreAt(arg, place, a) => {
                 let scale = log2(self.body.args[usize::from(arg)].elem.storage_bytes());
@@ -562,26 +563,60 @@ impl<'a> Lower<'a> {
 
     /// The one element of `arg` in all lanes.
     fn spread(&self, code: &mut Code<'_>, arg: u16, elem: ElementType) -> V {
+        if elem == ElementType::I1 {
+            let dst = code.unit.value(32, Home::None);
+            code.insts.push(Inst::SpreadMask { dst, arg });
+            return dst;
+        }
+        self.spread_at(code, arg, elem, (NONE, 0))
+    }
+
+    /// The element of `arg` at `place` and so many bytes further on, in all lanes; a truth value as the byte that it is.
+    fn spread_at(&self, code: &mut Code<'_>, arg: u16, elem: ElementType, (place, disp): (V, i32)) -> V {
         let dst = code.unit.value(32, Home::None);
         let scale = log2(elem.storage_bytes());
+        let shl = if elem == ElementType::BF16 { 16 } else { 0 };
+        code.insts.push(Inst::Spread { dst, arg, scale, shl, place, disp });
+        if elem == ElementType::F16 {
+            code.unit.values[dst as usize].width = code.width(2) as u8;
+            return code.widen_f16(dst);
+        }
+        dst
+    }
+
+    /// The bytes from the elements of `arg` on at `place`, and `disp` bytes further on, in lanes of 4 bytes. What is read is the word
+    /// around each, which begins at a multiple of 4 and so is in the same page, shifted to the right.
+    fn word(&self, code: &mut Code<'_>, arg: u16, (place, disp): (V, i32), mode: Mode) -> V {
+        let first = code.unit.value(32, Home::None);
+        code.insts.push(Inst::Address { dst: first, arg, disp });
+        let address = code.both(op::PADD[2], 4, first, place);
+        // The last two bits of the address.
+        let high = code.shift(6, 4, address, 30);
+        let ahead = code.shift(2, 4, high, 30);
+        let start = code.rvm(op::PSUB[2], 4, place, ahead);
+        let bits = code.shift(6, 4, ahead, 3);
+        let mask = if mode == Mode::Rest { self.rest_mask(4) } else { NONE };
+        let dst = code.fresh(4);
+        code.insts.push(Inst::Pick { dst, place: start, mask, arg, scale: 2, disp });
+        code.rvm(op::PSRLV[0], 4, dst, bits)
+    }
+
+    /// What lanes hold for the elements of type `elem`, of less than 4 bytes, that the words begin with.
+    fn part_of_word(&self, code: &mut Code<'_>, elem: ElementType, word: V) -> V {
         match elem {
             ElementType::I1 => {
-                code.insts.push(Inst::SpreadMask { dst, arg });
-                dst
+                let zero = code.unit.zero();
+                let byte = code.shift(6, 4, word, 24);
+                let none = code.both(op::PCMPEQ[2], 4, byte, zero);
+                let some = code.not(4, none);
+                code.mark_mask(some, 4)
             }
-            ElementType::BF16 => {
-                code.insts.push(Inst::Spread { dst, arg, scale, shl: 16, place: NONE, disp: 0 });
-                dst
-            }
+            ElementType::BF16 => code.shift(6, 4, word, 16),
             ElementType::F16 => {
-                code.insts.push(Inst::Spread { dst, arg, scale, shl: 0, place: NONE, disp: 0 });
-                code.unit.values[dst as usize].width = code.width(2) as u8;
-                code.widen_f16(dst)
+                let half = code.narrow(word, 4, 2);
+                code.widen_f16(half)
             }
-            _ => {
-                code.insts.push(Inst::Spread { dst, arg, scale, shl: 0, place: NONE, disp: 0 });
-                dst
-            }
+            _ => code.narrow(word, 4, elem.storage_bytes()),
         }
     }
 
