@@ -99,7 +99,7 @@ impl<'a, 'm> Builder<'a, 'm> {
         self.graph.load(place, None).ok_or(Stop::Force(value))
     }
 
-    /// The element at `map` of `value`, a gather of single elements of something in memory.
+    /// The element at `map` of `value`, a gather from something in memory.
     fn pick(&mut self, op: OpId, value: ValueId, map: &[Lin]) -> Result<Id, Stop> {
         let module = self.cx.module;
         let (&[from, indices], Some(Attr::Gather(numbers))) =
@@ -108,10 +108,12 @@ impl<'a, 'm> Builder<'a, 'm> {
             return Err(Stop::Force(value));
         };
         let view = self.cx.view(from).ok_or(Stop::Force(from))?.clone();
+        let sizes = module.op(op).i64s("slice_sizes").ok_or(Stop::Force(value))?;
+        let read = super::Pick::new(numbers, view.dims.len(), module.ty(indices).dims().len(), map);
         let (mut at, mut offset) = (self.graph.integer(Ty::I32, 0), view.offset);
-        for (read, &d) in super::vector_reads(module, indices, numbers, map).iter().zip(&numbers.start_index_map) {
-            let (most, stride) = (view.dims[d as usize] - 1, view.strides[d as usize]);
-            let index = self.value(indices, read)?;
+        for (c, &d) in numbers.start_index_map.iter().enumerate() {
+            let (most, stride) = (view.dims[d as usize] - sizes[d as usize], view.strides[d as usize]);
+            let index = self.value(indices, &read.read(c))?;
             let mut inside = self.graph.bounded(index, most);
             if stride < 0 {
                 // Places are counted from the first byte on.
@@ -123,7 +125,13 @@ impl<'a, 'm> Builder<'a, 'm> {
             let bytes = self.graph.binary(BinaryOp::Multiply, inside, stride);
             at = self.graph.binary(BinaryOp::Add, at, bytes);
         }
-        let strides = vec![0; self.domain.len()];
+        let mut strides = vec![0; self.domain.len()];
+        for &(d, l) in &read.inside {
+            offset += l.base * view.strides[d];
+            if l.coef != 0 {
+                strides[l.dim as usize] += l.coef * view.strides[d];
+            }
+        }
         let place = Place { buf: view.buf, elem: view.elem, offset, strides, moved: vec![], picked: true };
         self.graph.pick(place, at).ok_or(Stop::Force(value))
     }

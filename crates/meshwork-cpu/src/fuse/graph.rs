@@ -31,7 +31,7 @@ pub(crate) struct Place {
     pub elem: ElementType,
     pub offset: i64,
     pub strides: Vec<i64>,
-    /// Whether each element of it that is wanted is at a place of its own, counted from `offset`.
+    /// Whether each element of it that is wanted is at a place of its own, counted from there.
     pub picked: bool,
 }
 
@@ -134,10 +134,7 @@ impl Graph {
     /// The element of `place`; `range` bounds it where that is known.
     pub fn load(&mut self, place: Place, range: Option<(i64, i64)>) -> Option<Id> {
         let ty = lane(place.elem)?;
-        let mut mask = 0;
-        for (d, &s) in place.strides.iter().enumerate() {
-            mask |= u32::from(s != 0 && self.hi[d] - self.lo[d] > 1) << d;
-        }
+        let mask = self.varies(&place);
         let number = self.place(place);
         Some(self.add(Info { node: Node::Load(number), ty, mask, level: 0, range, line: None }))
     }
@@ -145,8 +142,17 @@ impl Graph {
     /// The element `at` bytes, which are inside, after `place`.
     pub fn pick(&mut self, place: Place, at: Id) -> Option<Id> {
         let ty = lane(place.elem)?;
+        let mask = self.varies(&place);
         let number = self.place(place);
-        Some(self.derived(Node::Pick(number, at), ty, &[at], None))
+        let id = self.derived(Node::Pick(number, at), ty, &[at], None);
+        self.nodes[id as usize].mask |= mask;
+        Some(id)
+    }
+
+    /// The dimensions of the domain along which `place` varies.
+    fn varies(&self, place: &Place) -> u32 {
+        let along = |d: &usize| place.strides[*d] != 0 && self.hi[*d] - self.lo[*d] > 1;
+        (0..place.strides.len()).filter(along).fold(0, |mask, d| mask | 1 << d)
     }
 
     fn place(&mut self, place: Place) -> u32 {
@@ -157,8 +163,10 @@ impl Graph {
         }) as u32
     }
 
-    /// The integer `x`, between 0 and `most`.
+    /// The integer `x`, between 0 and `most`, which 32 bits hold.
     pub fn bounded(&mut self, x: Id, most: i64) -> Id {
+        let narrow = bits(self.ty(x)) < 32;
+        let x = if narrow { self.convert(Ty::I32, x) } else { x };
         let ty = self.ty(x);
         let range = self.nodes[x as usize].range;
         let mut inside = x;
@@ -170,7 +178,7 @@ impl Graph {
             let most = self.integer(ty, most);
             inside = self.binary(BinaryOp::Minimum, inside, most);
         }
-        inside
+        self.convert(Ty::I32, inside)
     }
 
     /// The number `coef * i[dim] + base`.

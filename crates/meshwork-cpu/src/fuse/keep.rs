@@ -35,7 +35,9 @@ impl Compiler<'_> {
         for value in candidates {
             let dims = module.ty(value).dims();
             let whole = dims == survey.domain && survey.maps[&value] == [identity(dims.len())];
-            let computes = |op| numbers::is_arithmetic(module, op) || super::is_small_reduce(module, op);
+            let computes = |op| {
+                numbers::is_arithmetic(module, op) || super::is_small_reduce(module, op) || super::is_pick(module, op)
+            };
             let arithmetic = module.def_op(value).is_some_and(computes);
             if out.contains(&value) || !whole || !arithmetic || out.len() >= MAX_OUTPUTS {
                 continue;
@@ -89,6 +91,8 @@ impl Compiler<'_> {
                         cost += REDUCE;
                     } else if super::is_small_reduce(module, op) {
                         cost += STORE_AND_LOAD;
+                    } else if super::is_pick(module, op) {
+                        cost += super::PICK_COST;
                     }
                     work.extend(module.op(op).operands().iter().map(|&o| (o, outside_rows && !(enters && kept))));
                 }

@@ -11,6 +11,8 @@ mod build;
 mod column;
 #[cfg(test)]
 mod column_tests;
+#[cfg(test)]
+mod gather_tests;
 mod graph;
 mod group;
 mod interleaved;
@@ -30,8 +32,8 @@ mod tests;
 mod work;
 
 use meshwork_ir::attr::GatherDims;
-use meshwork_ir::op::{BinaryOp, BodyOp, MovementOp, SourceOp};
-use meshwork_ir::{Attr, ElementType, Module, OpId, OpKind, ValueId};
+use meshwork_ir::op::{BodyOp, MovementOp, SourceOp};
+use meshwork_ir::{ElementType, Module, OpId, OpKind, ValueId};
 
 use crate::kernel::ir::{Combine, Ty};
 use crate::kernel::jit_is_available;
@@ -216,71 +218,70 @@ pub(crate) fn is_moved_slice(module: &Module, op: OpId) -> bool {
         && affine::offsets(module, op, range::Devices::SOME).is_none()
 }
 
-/// Whether `op` gathers so few single elements that a step of its own would take as long as to load them: fused loops load them
-/// where they are used, from an array in memory.
+/// Whether `op` gathers elements that fused loops load where they are used, from an array in memory: single ones, each at a place of
+/// its own, or those of windows of a few.
 pub(crate) fn is_pick(module: &Module, op: OpId) -> bool {
     let data = module.op(op);
     if data.kind() != OpKind::Movement(MovementOp::Gather) {
         return false;
     }
-    let (&[from, indices], Some(Attr::Gather(numbers))) = (data.operands(), data.attr("dimension_numbers")) else {
-        return false;
-    };
+    let &[from, indices] = data.operands() else { return false };
     let (Some(elem), Some(index)) = (module.ty(from).elem(), module.ty(indices).elem()) else { return false };
     let count = |v: ValueId| module.ty(v).dims().iter().product::<i64>();
-    let plain = lane(elem).is_some_and(|ty| ty.elem() == elem && ty.size() >= 4) && index == ElementType::I32;
-    let single = numbers.collapsed_slice_dims.len() == module.ty(from).dims().len();
-    let fits = (2..=MOST_PICKED).contains(&count(data.results()[0])) && (1..=MOST_BYTES).contains(&(count(from) * 8));
-    plain && single && fits && jit_is_available() && has_cheap_places(module, op, indices)
+    let plain = has_lanes(elem) && elem != ElementType::Index && index.is_integer() && index != ElementType::UI64;
+    let window: i64 = data.i64s("slice_sizes").unwrap_or_default().iter().product();
+    let fits = count(data.results()[0]) >= 2 && (1..=MOST_BYTES).contains(&(count(from) * 8));
+    // Few bytes side by side are copied at once.
+    let most = if elem.storage_bytes() < 4 { 1 } else { MOST_BESIDE };
+    plain && fits && (1..=most).contains(&window) && jit_is_available()
 }
 
-/// Whether the places of the gather `op` are worth being computed wherever its elements are wanted.
-fn has_cheap_places(module: &Module, op: OpId, indices: ValueId) -> bool {
-    let mut work = vec![indices];
-    let mut seen: Vec<OpId> = vec![];
-    while let Some(v) = work.pop() {
-        // What other blocks compute is in memory.
-        let here = |def: &OpId| module.op(*def).parent() == module.op(op).parent();
-        let Some(def) = module.def_op(v).filter(here).filter(|def| !seen.contains(def)) else { continue };
-        let kind = module.op(def).kind();
-        match kind {
-            OpKind::Binary(
-                BinaryOp::Add | BinaryOp::Subtract | BinaryOp::Multiply | BinaryOp::Minimum | BinaryOp::Maximum,
-            )
-            | OpKind::Binary(BinaryOp::And | BinaryOp::Or)
-            | OpKind::Mixed(_) => {}
-            OpKind::Movement(f) if f != MovementOp::Gather => {}
-            OpKind::Unary(_) | OpKind::Binary(_) => return false,
-            _ => continue,
+/// Where a gather, at a position of its result, finds the index vector, and where its element is in the window.
+pub(crate) struct Pick {
+    /// The position of the vector among the indices; of its components it is the first.
+    vector: Map,
+    /// Where the components are, if they have a dimension of their own.
+    components: Option<usize>,
+    /// Per dimension of the operand that no component says: where the element is along it.
+    pub inside: Vec<(usize, Lin)>,
+}
+
+impl Pick {
+    /// What the gather of `numbers` from an array of `rank` dimensions reads, whose indices have `index_rank` dimensions, for its
+    /// result at `map`.
+    pub fn new(numbers: &GatherDims, rank: usize, index_rank: usize, map: &[Lin]) -> Pick {
+        let vector_dim = numbers.index_vector_dim as usize;
+        let is_offset = |d: usize| numbers.offset_dims.contains(&(d as i64));
+        let mut vector: Map = (0..map.len()).filter(|&d| !is_offset(d)).map(|d| map[d]).collect();
+        let components = (vector_dim < index_rank).then_some(vector_dim);
+        if components.is_some() {
+            vector.insert(vector_dim, Lin::at(0));
         }
-        seen.push(def);
-        if seen.len() > MOST_OF_PLACES {
-            return false;
-        }
-        work.extend(module.op(def).operands());
+        let batching = numbers.operand_batching_dims.iter().zip(&numbers.start_indices_batching_dims);
+        let mut inside: Vec<(usize, Lin)> = batching.map(|(&o, &i)| (o as usize, vector[i as usize])).collect();
+        let left_out = |d: &usize| {
+            let d = *d as i64;
+            !numbers.collapsed_slice_dims.contains(&d) && !numbers.operand_batching_dims.contains(&d)
+        };
+        let kept = (0..rank).filter(left_out);
+        inside.extend(kept.zip(&numbers.offset_dims).map(|(d, &at)| (d, map[at as usize])));
+        Pick { vector, components, inside }
     }
-    true
-}
 
-/// Where the numbers are that say where `map` of a gather is: one map for each component of its index vectors.
-pub(crate) fn vector_reads(module: &Module, indices: ValueId, numbers: &GatherDims, map: &[Lin]) -> Vec<Map> {
-    let vector = numbers.index_vector_dim as usize;
-    let rank = module.ty(indices).dims().len();
-    let read = |component: usize| {
-        let mut read = map.to_vec();
-        if vector < rank {
-            read.insert(vector, Lin::at(component as i64));
+    /// Where component `c` of the index vector is among the indices.
+    pub fn read(&self, c: usize) -> Map {
+        let mut read = self.vector.clone();
+        if let Some(d) = self.components {
+            read[d] = Lin::at(c as i64);
         }
         read
-    };
-    (0..numbers.start_index_map.len()).map(read).collect()
+    }
 }
 
-/// Elements of a gather in a fused loop, and bytes of what it is from, which numbers of 32 bits count.
-const MOST_PICKED: i64 = 1 << 12;
+/// Bytes of what is gathered from, which numbers of 32 bits count.
 const MOST_BYTES: i64 = 1 << 30;
-/// Operations that its places are computed with.
-const MOST_OF_PLACES: usize = 32;
+/// Elements of windows, which are computed side by side: those of longer ones are neighbors, which the library copies.
+const MOST_BESIDE: i64 = 4;
 /// The cost of such an element, in additions.
 pub(crate) const PICK_COST: u32 = 6;
 

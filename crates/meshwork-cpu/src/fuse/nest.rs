@@ -10,6 +10,7 @@ use crate::kernel::ir::{Access, Arg};
 use crate::kernel::{Kernel, Stores};
 use crate::step::{Buf, Frame};
 use meshwork_ir::ElementType;
+use meshwork_ir::hash::HashMap;
 
 /// One array of a loop.
 #[derive(Clone, Debug)]
@@ -268,11 +269,19 @@ pub(crate) fn plan(graph: &Graph, outputs: &[(Id, Place)], split: Option<usize>)
     let step_of = |strides: &[i64]| shape.row.last().map_or(0, |&d| strides[d]);
     let strides_of = |strides: &[i64]| shape.outer.iter().map(|g| g.last().map_or(0, |&d| strides[d])).collect();
     let start_of = |strides: &[i64]| strides.iter().zip(&graph.lo).map(|(s, l)| s * l).sum::<i64>();
+    let row_mask = shape.row.iter().fold(0u32, |m, &d| m | 1 << d);
     let array = |p: &Place| Array {
         buf: p.buf,
         offset: p.offset + start_of(&p.strides),
         strides: strides_of(&p.strides),
-        step: if n == 1 && split.is_none() && !p.picked { p.elem.storage_bytes() as i64 } else { step_of(&p.strides) },
+        step: if p.picked {
+            // The places say it.
+            0
+        } else if n == 1 && split.is_none() {
+            p.elem.storage_bytes() as i64
+        } else {
+            step_of(&p.strides)
+        },
         elem_bytes: p.elem.storage_bytes() as i64,
         moved: p.moved.clone(),
         picked: p.picked,
@@ -301,21 +310,39 @@ pub(crate) fn plan(graph: &Graph, outputs: &[(Id, Place)], split: Option<usize>)
     let elems = inputs.iter().map(|p| (p.elem, false)).chain(outputs.iter().map(|(_, p)| (p.elem, true)));
     let args = arrays.iter().zip(elems).enumerate().map(|(i, (a, (elem, output)))| arg(i, a, elem, output));
     let args: Vec<Arg> = args.collect();
-    let row_mask = shape.row.iter().fold(0u32, |m, &d| m | 1 << d);
     let row_level = |p: &Place| split.is_some_and(|k| (k..rank).all(|d| p.strides[d] == 0 || extent(d) == 1));
     let outs: Vec<Output> = outputs
         .iter()
         .enumerate()
         .map(|(i, (id, p))| Output { node: *id, arg: (inputs.len() + i) as u16, once: row_level(p) })
         .collect();
+    // Places vary along the row as their arrays do.
+    let mut along: Vec<i64> = vec![];
+    let mut steps = HashMap::default();
+    for (&p, a) in places.iter().zip(&arrays) {
+        let step = step_of(&graph.places[p as usize].strides);
+        if a.picked && step != 0 {
+            let at = along.iter().position(|&s| s == step).unwrap_or(along.len());
+            if at == along.len() {
+                along.push(step);
+            }
+            steps.insert(p, (positions.len() + at) as u8);
+        }
+    }
+    if positions.len() + along.len() > MAX_ARRAYS {
+        return Err(NoLoop::TooMany);
+    }
     let input_args = places.iter().enumerate().map(|(i, &p)| (p, i as u16)).collect();
     let slots = positions.iter().enumerate().map(|(i, &p)| (p, i as u8)).collect();
-    let job = phases::Job { graph, live: &live, row_mask, n, outputs: &outs, inputs: input_args, counters: slots };
+    let job =
+        phases::Job { graph, live: &live, row_mask, n, outputs: &outs, inputs: input_args, counters: slots, steps };
     let (body, ops_cost) = phases::body(&job, args);
     let bytes: i64 = arrays.iter().map(|a| if a.step == 0 { 0 } else { a.elem_bytes }).sum();
     let kernel = Kernel::cached(body, Stores::Cached).map_err(|_| NoLoop::Kernel)?;
     let counters =
         counters.iter().map(|(c, base)| Counter { base: base + start_of(c), strides: strides_of(c), step: step_of(c) });
+    let counters =
+        counters.chain(along.iter().map(|&step| Counter { base: 0, strides: vec![0; shape.outer.len()], step }));
     Ok(Loop {
         kernel,
         past: None,

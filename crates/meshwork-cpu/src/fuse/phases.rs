@@ -12,7 +12,7 @@ use meshwork_ir::hash::HashMap;
 use super::graph::{Graph, Id, Node};
 use super::nest::operands;
 use super::numbers::{self, is_float};
-use crate::kernel::ir::{Arg, BinaryOp, Body, Extent, Op, Phase, Val};
+use crate::kernel::ir::{Arg, BinaryOp, Body, Extent, Op, Phase, Ty, Val};
 
 /// Where a node goes.
 #[derive(Debug)]
@@ -33,6 +33,8 @@ pub(crate) struct Job<'a> {
     pub outputs: &'a [Output],
     pub inputs: HashMap<u32, u16>,
     pub counters: HashMap<u32, u8>,
+    /// Counters of the bytes by which places to pick from move along the row.
+    pub steps: HashMap<u32, u8>,
 }
 
 /// Rows shorter than this compute everything per element unless there are reductions.
@@ -246,7 +248,11 @@ impl Writer<'_> {
         match *plan.node(id) {
             Node::Const(word) => Op::Const(ty, word),
             Node::Load(p) => Op::Load(plan.job.inputs[&p]),
-            Node::Pick(p, at) => Op::LoadAt(plan.job.inputs[&p], self.emit(at)),
+            Node::Pick(p, at) => {
+                let at = self.emit(at);
+                let at = plan.job.steps.get(&p).map_or(at, |&slot| self.further(slot, at));
+                Op::LoadAt(plan.job.inputs[&p], at)
+            }
             Node::Index(p) => Op::Index(plan.job.counters[&p], ty),
             Node::Unary(f, x) => Op::Unary(f, self.emit(x)),
             Node::Binary(BinaryOp::Add, x, y) if is_float(ty) => self.sum(x, y),
@@ -268,6 +274,14 @@ impl Writer<'_> {
             // A reduction is always a scalar that an earlier phase has set.
             Node::Reduce(..) => Op::Scalar(plan.scalars[&id], ty),
         }
+    }
+
+    /// The place `at`, as much further on as the counter says.
+    fn further(&mut self, slot: u8, at: Val) -> Val {
+        self.ops.push(Op::Index(slot, Ty::I32));
+        let by = (self.ops.len() - 1) as Val;
+        self.ops.push(Op::Binary(BinaryOp::Add, at, by));
+        by + 1
     }
 
     /// `x + y`, with a product that nothing else needs in one instruction.

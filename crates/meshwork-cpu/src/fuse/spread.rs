@@ -5,7 +5,7 @@ use meshwork_ir::op::{BinaryOp, BodyOp, MixedOp, MovementOp, SourceOp, UnaryOp};
 use meshwork_ir::{BlockId, ElementType, OpId, OpKind, ValueId};
 
 use super::range::{Devices, range};
-use super::{is_fusible, is_renaming, numbers};
+use super::{PICK_COST, is_fusible, is_pick, is_renaming, numbers};
 use crate::compile::Compiler;
 
 /// Additions per element from which on it pays to load the value instead.
@@ -116,6 +116,8 @@ impl Compiler<'_> {
             }
             if numbers::is_arithmetic(module, op) {
                 cost += numbers::cost(module.op(op).kind());
+            } else if is_pick(module, op) {
+                cost += PICK_COST;
             } else if !is_renaming(module.op(op).kind()) {
                 continue;
             }

@@ -154,8 +154,9 @@ impl Scope<'_, '_> {
                     return Err(value);
                 };
                 s.leaves.insert(self.cx.view(from).ok_or(from)?.buf);
-                let reads = super::vector_reads(module, indices, numbers, &map);
-                work.extend(reads.into_iter().map(|read| (indices, read)));
+                let ranks = [from, indices].map(|v| module.ty(v).dims().len());
+                let pick = super::Pick::new(numbers, ranks[0], ranks[1], &map);
+                work.extend((0..numbers.start_index_map.len()).map(|c| (indices, pick.read(c))));
                 continue;
             }
             if super::is_small_reduce(module, op) {
