@@ -1,4 +1,5 @@
-//! Reductions by bodies that no kernel knows, as loops over slices: each turn is the body on whole arrays.
+//! Reductions by bodies that no kernel knows, as loops over slices: each turn is the body on whole arrays. Of rows of a few elements
+//! it is one expression, also where the winner's place is asked for.
 
 use meshwork_ir::build::{BuildError, Builder};
 use meshwork_ir::{BlockId, Direction, ElementType, Module, OpId, Scalar, Type, ValueId};
@@ -15,6 +16,10 @@ const ENOUGH: i64 = 512;
 
 /// Elements from which on a loop is worth it.
 const MANY: i64 = 1 << 12;
+
+/// Elements of a row that are combined by one expression, and rows from which on that is worth it.
+const SHORT: i64 = 4;
+const MANY_SHORT: i64 = 1 << 10;
 
 /// A sequence of slices of several arrays of one shape.
 struct Slices {
@@ -39,6 +44,30 @@ impl Slices {
         }
         Ok(out)
     }
+
+    /// The same for a number that is known.
+    fn known(&self, b: &mut Builder<'_>, at: i64) -> Result<Vec<ValueId>, BuildError> {
+        let (mut low, mut high) = (vec![0; self.dims.len()], self.dims.clone());
+        (low[self.dim], high[self.dim]) = (at, at + 1);
+        let mut rest = self.dims.clone();
+        rest.remove(self.dim);
+        let mut out = vec![];
+        for &x in &self.arrays {
+            let piece = b.slice(x, &low, &high, &vec![1; low.len()])?;
+            out.push(b.reshape(piece, rest.clone())?);
+        }
+        Ok(out)
+    }
+}
+
+/// The numbers `inits` as arrays of extents `dims`.
+fn spread(b: &mut Builder<'_>, inits: &[ValueId], dims: &[i64]) -> Result<Vec<ValueId>, BuildError> {
+    let mut out = vec![];
+    for &init in inits {
+        let ty = Type::tensor(dims.to_vec(), b.ty(init).elem().unwrap_or(ElementType::F32));
+        out.push(b.broadcast_as(init, ty, &[])?);
+    }
+    Ok(out)
 }
 
 /// Runs `turn` with `carry` for each number of `turns`.
@@ -87,7 +116,7 @@ fn body(module: &Module, op: OpId) -> Option<BlockId> {
 /// `stablehlo.reduce` over one dimension.
 pub(super) fn reduce(module: &mut Module, op: OpId) -> bool {
     let data = module.op(op);
-    let Some(block) = body(module, op).filter(|_| !library::has_reduction(module, op)) else { return false };
+    let Some(block) = body(module, op) else { return false };
     let Some([dim]) = data.i64s("dimensions").and_then(|d| <[i64; 1]>::try_from(d).ok()) else { return false };
     let count = data.operands().len() / 2;
     let (inputs, inits) = data.operands().split_at(count);
@@ -98,7 +127,26 @@ pub(super) fn reduce(module: &mut Module, op: OpId) -> bool {
     kept.remove(dim);
     let lanes: i64 = kept.iter().product();
     let same = |(i, &r): (usize, &ValueId)| module.ty(r).elem() == module.ty(inputs[i]).elem();
-    if lanes * n < MANY || !data.results().iter().enumerate().all(same) {
+    if !data.results().iter().enumerate().all(same) {
+        return false;
+    }
+    let is_short = (1..=SHORT).contains(&n) && lanes >= MANY_SHORT;
+    if library::has_reduction(module, op) && !(is_short && count > 1) {
+        return false;
+    }
+    let whole = Slices { arrays: inputs.clone(), dims: dims.clone(), dim };
+    if is_short {
+        return replace(module, op, |b| {
+            let mut acc = spread(b, &inits, &kept)?;
+            for at in 0..n {
+                let x = whole.known(b, at)?;
+                let Some(next) = lift(b, block, &[&acc[..], &x[..]].concat(), &kept)? else { return Ok(None) };
+                acc = next;
+            }
+            Ok(Some(acc))
+        });
+    }
+    if lanes * n < MANY {
         return false;
     }
     // Long ones in pieces side by side: a body is associative.
@@ -107,12 +155,7 @@ pub(super) fn reduce(module: &mut Module, op: OpId) -> bool {
         return false;
     }
     replace(module, op, |b| {
-        let mut acc = vec![];
-        for &init in &inits {
-            let ty = Type::tensor(kept.clone(), b.ty(init).elem().unwrap_or(ElementType::F32));
-            acc.push(b.broadcast_as(init, ty, &[])?);
-        }
-        let whole = Slices { arrays: inputs.clone(), dims: dims.clone(), dim };
+        let mut acc = spread(b, &inits, &kept)?;
         let each = n / pieces;
         let begun = if pieces == 1 {
             0
@@ -238,6 +281,43 @@ fn is_still(module: &Module, block: BlockId, inits: &[ValueId]) -> bool {
 #[cfg(test)]
 mod tests {
     use crate::compile::testing::check;
+
+    /// The place of the greatest of a few elements, and what else a body finds, in one loop; of equal ones the first is meant.
+    #[test]
+    fn short_rows_are_one_expression() {
+        for (dims, out, over) in
+            [("1500x3", "1500", 1), ("4x1031", "1031", 0), ("40x2x30", "40x30", 1), ("1100x1", "1100", 1)]
+        {
+            for (elem, direction) in [("f32", "GT"), ("f64", "LT"), ("ui8", "GT"), ("i32", "LT")] {
+                let (x, y) = (format!("tensor<{dims}x{elem}>"), format!("tensor<{out}x{elem}>"));
+                let (i, j) = (format!("tensor<{dims}xi32>"), format!("tensor<{out}xi32>"));
+                let text = check(
+                    &format!(
+                        "func.func @main(%x: {x}, %first: tensor<{elem}>) -> ({y}, {j}) {{
+                        %i = stablehlo.iota dim = {over} : {i}
+                        %none = stablehlo.constant dense<0> : tensor<i32>
+                        %r:2 = stablehlo.reduce(%x init: %first), (%i init: %none) across dimensions = [{over}]
+                            : ({x}, {i}, tensor<{elem}>, tensor<i32>) -> ({y}, {j})
+                        reducer(%a: tensor<{elem}>, %b: tensor<{elem}>) (%p: tensor<i32>, %q: tensor<i32>) {{
+                            %g = stablehlo.compare {direction}, %a, %b : (tensor<{elem}>, tensor<{elem}>) -> tensor<i1>
+                            %n = stablehlo.compare NE, %a, %a : (tensor<{elem}>, tensor<{elem}>) -> tensor<i1>
+                            %w = stablehlo.or %g, %n : tensor<i1>
+                            %e = stablehlo.compare EQ, %a, %b : (tensor<{elem}>, tensor<{elem}>) -> tensor<i1>
+                            %l = stablehlo.compare LT, %p, %q : (tensor<i32>, tensor<i32>) -> tensor<i1>
+                            %t = stablehlo.and %e, %l : tensor<i1>
+                            %s = stablehlo.or %w, %t : tensor<i1>
+                            %v = stablehlo.select %w, %a, %b : tensor<i1>, tensor<{elem}>
+                            %k = stablehlo.select %s, %p, %q : tensor<i1>, tensor<i32>
+                            stablehlo.return %v, %k : tensor<{elem}>, tensor<i32>
+                        }}
+                        return %r#0, %r#1 : {y}, {j} }}"
+                    ),
+                    0.0,
+                );
+                assert!(text.contains("fused ") && !text.contains("arg"), "{dims} {elem}: {text}");
+            }
+        }
+    }
 
     /// Few long rows too, and a single one: what is before each element is not folded again for the next.
     #[test]
