@@ -50,7 +50,7 @@ def uniform(*shape, dtype=np.float32):
 def families():
     """All families as problems on 1 and 8 devices."""
     from . import (algebra, bits, complexes, control, graphs, indexed, layers, loops, models, networks, products,  # noqa: F401
-                   recurrences, science, signals, statistics, sweeps, tensors, transforms, turns)
+                   recurrences, sampling, science, signals, statistics, sweeps, tensors, transforms, turns)
 
     def of(family):
         return Problem(family, lambda variant, mesh: build(family, variant, mesh), list(BUILT[family]), [(1,), (8,)], loop=0)
