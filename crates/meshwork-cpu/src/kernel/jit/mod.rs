@@ -4,6 +4,7 @@
 //! `convert`); `alloc` gives them registers and writes bytes through `asm`; `emit` builds the loops around them;
 //! `memory` makes the bytes executable. What has no instructions here is left to the interpreter.
 
+mod access;
 mod alloc;
 mod arith;
 mod asm;
@@ -12,9 +13,11 @@ mod carried;
 mod code;
 mod convert;
 mod emit;
+mod fma;
 mod inst;
 mod lower;
 pub(crate) mod memory;
+mod moves;
 mod routine;
 mod sign;
 mod ternary;
