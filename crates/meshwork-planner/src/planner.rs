@@ -26,7 +26,7 @@ const SECONDS: f64 = 60.0;
 /// Meshes that are searched in full when the mesh is chosen.
 const MESHES: usize = 3;
 /// The parts of the time after which a search on a few blocks of the program hands over what it found, and ends.
-const ON_CUT: [f64; 3] = [0.05, 0.1, 0.3];
+const ON_CUT: [f64; 3] = [0.05, 0.1, 0.15];
 /// What it found is judged on the whole program: this many assignments each time.
 const FROM_CUT: [usize; 3] = [4, 4, 8];
 
