@@ -25,6 +25,10 @@ pub fn div(b: &mut Builder<'_>, x: Val, y: Val) -> Val {
 
 /// Remainder with the sign of the dividend, which is itself where the divisor is zero.
 pub fn rem(b: &mut Builder<'_>, x: Val, y: Val) -> Val {
+    if let Some((x, y)) = as_words(b, x, y) {
+        let rest = rem(b, x, y);
+        return b.convert(if b.ty(rest).is_signed() { Ty::I8 } else { Ty::U8 }, rest);
+    }
     if let Some(q) = fixed_quotient(b, x, y) {
         let back = b.bin(BinaryOp::Multiply, q, y);
         return b.sub(x, back);
@@ -68,6 +72,13 @@ fn divisor(b: &Builder<'_>, y: Val) -> Option<u64> {
 /// Whether `y` is one number above one, by which no division is needed.
 pub fn is_fixed(b: &Builder<'_>, y: Val) -> bool {
     divisor(b, y).is_some()
+}
+
+/// Bytes and a divisor of them, no power of two, as 16 bits: products of bytes take as long as several of these.
+fn as_words(b: &mut Builder<'_>, x: Val, y: Val) -> Option<(Val, Val)> {
+    let by = divisor(b, y).filter(|by| b.ty(x).size() == 1 && !by.is_power_of_two())?;
+    let wide = if b.ty(x).is_signed() { Ty::I16 } else { Ty::U16 };
+    Some((b.convert(wide, x), b.bits(wide, by)))
 }
 
 /// The quotient by a number above one that is always the same.
@@ -140,6 +151,12 @@ fn by_reciprocal(b: &mut Builder<'_>, x: Val, by: u64) -> Val {
         let sign = b.bin(BinaryOp::ShiftRightArithmetic, x, all);
         return b.sub(quotient, sign);
     }
+    if let Some((before, factor, after)) = exact_reciprocal(bits, by) {
+        let (before, factor, after) = (b.bits(ty, before), b.bits(ty, factor), b.bits(ty, after));
+        let x = b.bin(BinaryOp::ShiftRightLogical, x, before);
+        let upper = b.bin(BinaryOp::Mulhi, x, factor);
+        return b.bin(BinaryOp::ShiftRightLogical, upper, after);
+    }
     let factor = ((1u128 << bits) * ((1u128 << places) - d)) / d + 1;
     let (factor, one, shift) = (b.bits(ty, factor as u64), b.bits(ty, 1), b.bits(ty, u64::from(places) - 1));
     let upper = b.bin(BinaryOp::Mulhi, x, factor);
@@ -147,6 +164,20 @@ fn by_reciprocal(b: &mut Builder<'_>, x: Val, by: u64) -> Val {
     let half = b.bin(BinaryOp::ShiftRightLogical, rest, one);
     let sum = b.add(upper, half);
     b.bin(BinaryOp::ShiftRightLogical, sum, shift)
+}
+
+/// Places to shift a number of so many bits to the right, a factor of as many bits, and places to shift the upper half of their product
+/// to the right: what is left is the quotient by `by`, no power of two. `None` where the factor needs one bit more, as for 7.
+fn exact_reciprocal(bits: u32, by: u64) -> Option<(u64, u64, u64)> {
+    let found = |before: u32| {
+        let odd = u128::from(by >> before);
+        // The factor is too large by so much of `1 / odd`, which a number of the bits that are left may not carry to the next integer.
+        let excess = |after: u32| odd - (1u128 << (bits + after)) % odd;
+        let after = (0..bits).find(|&after| excess(after) <= 1 << (after + before))?;
+        let factor = u64::try_from((1u128 << (bits + after)) / odd + 1).ok()?;
+        (u64::BITS - factor.leading_zeros() <= bits).then_some((before.into(), factor, after.into()))
+    };
+    found(0).or_else(|| found(by.trailing_zeros()))
 }
 
 /// The quotient rounded down, of numbers with a sign by one number above one that is always the same.
@@ -207,6 +238,10 @@ pub fn floor_remainder(b: &mut Builder<'_>, x: Val, y: Val) -> Option<Val> {
     if by.is_power_of_two() {
         let below = b.bits(ty, by - 1);
         return Some(b.bin(BinaryOp::And, x, below));
+    }
+    if let Some((x, y)) = as_words(b, x, y) {
+        let rest = floor_remainder(b, x, y)?;
+        return Some(b.convert(ty, rest));
     }
     let quotient = floor_quotient(b, x, y)?;
     let back = b.bin(BinaryOp::Multiply, quotient, y);
@@ -284,4 +319,34 @@ pub fn shift(b: &mut Builder<'_>, f: BinaryOp, x: Val, y: Val) -> Val {
     };
     let shifted = b.bin(f, wide, by);
     b.convert(ty, shifted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The numbers around multiples of a divisor, and the largest ones.
+    #[test]
+    fn reciprocals_are_exact() {
+        for bits in [16, 32, 64] {
+            let most = u64::MAX >> (64 - bits);
+            let small = 3..2000u64;
+            for by in small.chain([65521, 65535, 998244353, 4294967291, most / 2, most - 1, most]) {
+                if by > most || by.is_power_of_two() {
+                    continue;
+                }
+                let Some((before, factor, after)) = exact_reciprocal(bits, by) else { continue };
+                assert!(factor <= most);
+                let multiples = [0, 1, most / by / 2, most / by - 1, most / by].map(|q| q * by);
+                let near = multiples.iter().flat_map(|&m| [m.saturating_sub(1), m, m.saturating_add(1).min(most)]);
+                for x in near.chain([most - 1, most, most / 2, most / 3]) {
+                    let upper = (u128::from(x >> before) * u128::from(factor)) >> bits;
+                    assert_eq!((upper >> after) as u64, x / by, "{x} / {by} of {bits} bits");
+                }
+            }
+        }
+        assert_eq!(exact_reciprocal(32, 65521), Some((0, 0x8007_8071, 15)));
+        assert_eq!(exact_reciprocal(32, 7), None);
+        assert_eq!(exact_reciprocal(16, 100).map(|found| found.0), Some(2));
+    }
 }
