@@ -3,6 +3,7 @@
 use meshwork_ir::hash::HashMap;
 
 use super::ir::{BinaryOp, Body, Cmp, Op, Ty, UnaryOp, Val};
+use super::narrow;
 
 /// Code of a phase under construction.
 pub struct Builder<'a> {
@@ -56,6 +57,11 @@ impl<'a> Builder<'a> {
         if let Some(v) = self.decided(op) {
             return v;
         }
+        if let Op::Convert(to, a) = op
+            && let Some(v) = narrow::widened(self, to, a)
+        {
+            return v;
+        }
         if let Op::Binary(f, a, c) = op
             && let Some(v) = self.shorter(f, ty, a, c)
         {
@@ -84,6 +90,10 @@ impl<'a> Builder<'a> {
         if ty.is_integer() {
             return match f {
                 BinaryOp::Add | BinaryOp::Subtract if bits == 0 => Some(a),
+                BinaryOp::ShiftLeft | BinaryOp::ShiftRightLogical | BinaryOp::ShiftRightArithmetic if bits == 0 => {
+                    Some(a)
+                }
+                BinaryOp::And => self.masked(ty, a, bits),
                 BinaryOp::Multiply | BinaryOp::Divide if bits == 1 => Some(a),
                 BinaryOp::Remainder if bits == 1 => Some(self.bits(ty, 0)),
                 BinaryOp::Multiply if ty.size() >= 4 && bits.is_power_of_two() => {
@@ -110,6 +120,19 @@ impl<'a> Builder<'a> {
             }
             _ => None,
         }
+    }
+
+    /// `a` itself, if it has no other bits than `mask`, which keeps them all.
+    fn masked(&self, ty: Ty, a: Val, mask: u64) -> Option<Val> {
+        let Op::Binary(f, _, c) = self.ops[usize::from(a)] else { return None };
+        let Op::Const(_, bits) = self.ops[usize::from(c)] else { return None };
+        let width = 8 * ty.size() as u64;
+        let has_only = match f {
+            BinaryOp::And => bits & !mask == 0,
+            BinaryOp::ShiftRightLogical => bits < width && (u64::MAX >> (64 - width + bits)) & !mask == 0,
+            _ => false,
+        };
+        has_only.then_some(a)
     }
 
     /// A constant of type `ty` from a number.
