@@ -27,7 +27,7 @@ pub enum Access {
     Zero,
     /// The same element in all rows, too: its stride from row to row is zero.
     Fixed,
-    /// Every other element of 4 or 8 bytes, such as a part of complex numbers: the stride is twice the element's size.
+    /// Every other element, such as a part of complex numbers: the stride is twice the element's size. What is written has 4 or 8 bytes.
     Pair,
     /// Every third element of up to 4 bytes, such as a coordinate or a color: the stride is three times the element's size.
     Triple,

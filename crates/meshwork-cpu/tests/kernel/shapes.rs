@@ -372,6 +372,60 @@ fn rows_are_added_to_accumulators() {
     }
 }
 
+/// Every other and every third element of one and two bytes, in vectors of all widths. Nothing behind the last one is touched.
+#[test]
+fn narrow_elements_apart() {
+    use meshwork_ir::ElementType::{F64, I16, I32, UI8};
+    for (step, access) in [(2, Access::Pair), (3, Access::Triple)] {
+        for (elem, ty, wide, to) in [
+            (UI8, Ty::U8, UI8, Ty::U8),
+            (UI8, Ty::U8, I16, Ty::I16),
+            (UI8, Ty::U8, I32, Ty::I32),
+            (UI8, Ty::U8, F64, Ty::F64),
+            (I16, Ty::I16, I16, Ty::I16),
+            (I16, Ty::I16, I32, Ty::I32),
+            (I16, Ty::I16, F64, Ty::F64),
+        ] {
+            let args = vec![arg(elem, access, false), arg(wide, Access::Unit, true)];
+            let ops = if ty == to {
+                vec![Op::Load(0), Op::Store(1, 0)]
+            } else {
+                vec![Op::Load(0), Op::Convert(to, 0), Op::Store(1, 1)]
+            };
+            let body = Body { args, temps: vec![], scalars: 0, phases: vec![row(ops)] };
+            let (size, out) = (elem.storage_bytes(), wide.storage_bytes());
+            for kernel in [Kernel::new(body.clone()).unwrap(), Kernel::interpreted(body).unwrap()] {
+                for n in LENGTHS {
+                    // The last element of the list is the last of the row.
+                    let mut x: Vec<u8> =
+                        (0..(step * n).saturating_sub(step - 1) * size).map(|i| (i * 37 % 251) as u8).collect();
+                    let mut y = vec![0u8; n * out];
+                    let call = Call {
+                        ptrs: &[x.as_mut_ptr(), y.as_mut_ptr()],
+                        row_strides: &[0, 0],
+                        strides: &[(step * size) as isize, out as isize],
+                        rows: 1,
+                        n,
+                        index: &[],
+                    };
+                    // SAFETY: the lists have the elements that the call names.
+                    unsafe { kernel.run(&call, &mut Scratch::default()) };
+                    for i in 0..n {
+                        let byte = |k: usize| x[step * i * size + k];
+                        let number = if size == 1 {
+                            i64::from(byte(0))
+                        } else {
+                            i64::from(i16::from_le_bytes([byte(0), byte(1)]))
+                        };
+                        let expected = if wide == F64 { (number as f64).to_le_bytes() } else { number.to_le_bytes() };
+                        assert_eq!(y[i * out..][..out], expected[..out], "{elem:?} {wide:?} {access:?} {i} of {n}");
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// Every other element, read and written, next to what must stay: the parts of complex numbers. Nothing behind the last one
 /// is touched.
 #[test]

@@ -36,9 +36,10 @@ impl Lower<'_> {
         }
         let raw = match arg_is.access {
             Access::Unit => self.unit_load(code, arg, size, mode, u),
-            Access::Pair if mode != Mode::Rest && size >= 4 && code.width(size) >= 16 => {
+            Access::Pair if mode != Mode::Rest && code.width(size) >= if size >= 4 { 16 } else { 8 } => {
                 let dst = code.fresh(size);
-                code.insts.push(Inst::LoadPair { dst, arg, ahead: (u * self.lanes) as i32, scale });
+                let mask = if size >= 4 { NONE } else { code.unit.splat(2 * size, (1 << (8 * size)) - 1) };
+                code.insts.push(Inst::LoadPair { dst, mask, arg, ahead: (u * self.lanes) as i32, scale });
                 dst
             }
             Access::Zero | Access::Fixed | Access::Pair | Access::Triple | Access::Strided => {

@@ -404,23 +404,7 @@ impl State<'_, '_> {
                 self.copy_strided(arg, ahead, scale, count, false);
                 self.retire(inst);
             }
-            Inst::LoadPair { dst, arg, ahead, scale } => {
-                let r = self.result(dst);
-                let wide = self.value(dst).width == 32;
-                let last = (i32::from(self.value(dst).width) >> scale) - 1;
-                let there =
-                    |base: Gpr, disp: i32| Rm::Mem { base, index: Some((gpr::RDX, scale)), disp: disp << scale };
-                let base = self.out.pointer(arg);
-                let asm = &mut *self.out.asm;
-                asm.lea(gpr::RDX, Rm::Mem { base: ELEMENT, index: Some((ELEMENT, 0)), disp: 0 });
-                asm.vex(op::MOVUPS, wide, r, 0, there(base, 2 * ahead), None);
-                // The second half from one element early: nothing after the last element is read.
-                let (enc, pick) = if scale == 2 { (op::SHUF[0], 0b1101_1000) } else { (op::SHUF[1], 0b1010) };
-                asm.vex(enc, wide, r, r, there(base, 2 * ahead + last), Some(pick));
-                if wide {
-                    asm.vex(op::PERMQ, true, r, 0, Rm::Reg(r), Some(0b1101_1000));
-                }
-            }
+            Inst::LoadPair { dst, mask, arg, ahead, scale } => self.pair(inst, dst, mask, arg, ahead, scale),
             Inst::LoadTriple { dst, masks, arg, ahead, scale } => self.triple(inst, dst, masks, arg, ahead, scale),
             Inst::StorePair { src, mask, arg, ahead, scale } => {
                 let locked = [src, mask];

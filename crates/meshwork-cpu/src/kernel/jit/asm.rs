@@ -97,6 +97,21 @@ pub fn has_masks() -> bool {
     *HAS_MASKS
 }
 
+/// Whether vectors of 16 and 32 bytes have the instructions that choose bytes of two of them.
+static CHOOSES_BYTES: LazyLock<bool> = LazyLock::new(|| {
+    #[cfg(target_arch = "x86_64")]
+    {
+        std::arch::is_x86_feature_detected!("avx512vl") && std::arch::is_x86_feature_detected!("avx512vbmi")
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+});
+
+/// Whether [`Asm::choose_bytes`] is there.
+pub fn chooses_bytes() -> bool {
+    *CHOOSES_BYTES
+}
+
 /// A place to jump to.
 #[derive(Clone, Copy, Debug)]
 pub struct Label(usize);
@@ -216,6 +231,16 @@ impl Asm {
     /// Only where [`has_masks`] says so.
     pub fn ternary(&mut self, wide: bool, dst: u8, second: u8, rm: Rm, table: u8) {
         self.evex(enc(1, 3, 0x25), wide, [dst, second], 0, rm, Some(table));
+    }
+
+    /// The bytes of `first` and `second` that those of `dst`, which becomes the result, number. Only where [`chooses_bytes`] says so.
+    pub fn choose_bytes(&mut self, wide: bool, dst: u8, first: u8, second: Rm) {
+        self.evex(enc(1, 2, 0x75), wide, [dst, first], 0, second, None);
+    }
+
+    /// The bytes of `dst`, which becomes the result, and `second` that those of `order` number. Only where [`chooses_bytes`] says so.
+    pub fn choose_more_bytes(&mut self, wide: bool, dst: u8, order: u8, second: Rm) {
+        self.evex(enc(1, 2, 0x7D), wide, [dst, order], 0, second, None);
     }
 
     /// An instruction of AVX-512 on the first 16 registers (the second of `regs` is 0 if unused), under the mask register with the

@@ -133,8 +133,8 @@ pub enum Inst {
     Gather { dst: V, arg: u16, ahead: i32, scale: u8, count: Count },
     /// Writes elements that are not adjacent.
     Scatter { src: V, arg: u16, ahead: i32, scale: u8, count: Count },
-    /// Reads every other element, of 4 or 8 bytes, into all lanes.
-    LoadPair { dst: V, arg: u16, ahead: i32, scale: u8 },
+    /// Reads every other element into all lanes. Of those of less than 4 bytes `mask` selects the even lanes of a vector.
+    LoadPair { dst: V, mask: V, arg: u16, ahead: i32, scale: u8 },
     /// Reads every third element, by the shuffles of [`triple::masks`](super::triple::masks).
     LoadTriple { dst: V, masks: [V; 3], arg: u16, ahead: i32, scale: u8 },
     /// Writes all lanes to every other element. `mask` selects the even lanes of a vector.
@@ -168,12 +168,12 @@ impl Inst {
             Inst::Spread { place, .. } => [place, NONE, NONE, NONE],
             Inst::Pick { place, mask, .. } => [place, mask, NONE, NONE],
             Inst::Divide { x, y, .. } => [x, y, NONE, NONE],
-            Inst::LoadRest { mask, .. } => [mask, NONE, NONE, NONE],
+            Inst::LoadRest { mask, .. } | Inst::LoadPair { mask, .. } => [mask, NONE, NONE, NONE],
             Inst::StoreRest { src, mask, .. } | Inst::StorePair { src, mask, .. } => [src, mask, NONE, NONE],
             Inst::Scatter { src, .. } => [src, NONE, NONE, NONE],
             Inst::LoadTriple { masks, .. } => [masks[0], masks[1], masks[2], NONE],
             Inst::Far { mask, x, y, near, .. } => [mask, x, near, y],
-            Inst::Gather { .. } | Inst::LoadPair { .. } | Inst::SpreadMask { .. } | Inst::Index { .. } => [NONE; 4],
+            Inst::Gather { .. } | Inst::SpreadMask { .. } | Inst::Index { .. } => [NONE; 4],
             Inst::Call { .. } | Inst::Address { .. } => [NONE; 4],
         };
         list.into_iter().filter(|&v| v != NONE)
@@ -288,6 +288,8 @@ pub mod op {
     pub const PSRAVD: Enc = enc(1, 2, 0x46);
     pub const SHUF: [Enc; 2] = [enc(0, 1, 0xC6), enc(1, 1, 0xC6)];
     pub const PMOVZXDQ: Enc = enc(1, 2, 0x35);
+    /// Elements of 2 and of 4 bytes of two vectors as elements of half of that, where they fit.
+    pub const PACKUS: [Enc; 2] = [enc(1, 1, 0x67), enc(1, 2, 0x2B)];
     pub const PSHUFB: Enc = enc(1, 2, 0x00);
     /// Lanes of 4 bytes within 16, by an immediate.
     pub const PSHUFD: Enc = enc(1, 1, 0x70);

@@ -1,7 +1,7 @@
 //! Elements that no vector load or store moves: those that are not adjacent, those at places of their own, the rest of a row.
 
 use super::alloc::{ELEMENT, FRAME, REST, State};
-use super::asm::{Cond, Rm, at, gpr};
+use super::asm::{Cond, Gpr, Rm, at, gpr};
 use super::inst::{Count, Inst, NONE, V, op};
 
 impl State<'_, '_> {
@@ -42,6 +42,46 @@ impl State<'_, '_> {
         if self.value(dst).pin.is_none() {
             self.drop_unread(dst);
         }
+    }
+
+    /// Every other element of `arg`: two vectors, the second from one element early, so that nothing after the last element is read.
+    pub(super) fn pair(&mut self, inst: &Inst, dst: V, mask: V, arg: u16, ahead: i32, scale: u8) {
+        let (wide, bytes) = (self.value(dst).width == 32, i32::from(self.value(dst).width));
+        let last = (bytes >> scale) - 1;
+        let there = |base: Gpr, disp: i32| Rm::Mem { base, index: Some((gpr::RDX, scale)), disp: disp << scale };
+        if scale >= 2 {
+            let r = self.result(dst);
+            let base = self.out.pointer(arg);
+            let asm = &mut *self.out.asm;
+            asm.lea(gpr::RDX, Rm::Mem { base: ELEMENT, index: Some((ELEMENT, 0)), disp: 0 });
+            asm.vex(op::MOVUPS, wide, r, 0, there(base, 2 * ahead), None);
+            let (enc, pick) = if scale == 2 { (op::SHUF[0], 0b1101_1000) } else { (op::SHUF[1], 0b1010) };
+            asm.vex(enc, wide, r, r, there(base, 2 * ahead + last), Some(pick));
+            if wide {
+                asm.vex(op::PERMQ, true, r, 0, Rm::Reg(r), Some(0b1101_1000));
+            }
+            return;
+        }
+        let even = self.register(mask, &[mask]);
+        let r = self.take(&[mask]);
+        self.occupy(dst, r);
+        let second = self.take(&[mask, dst]);
+        let base = self.out.pointer(arg);
+        let asm = &mut *self.out.asm;
+        asm.lea(gpr::RDX, Rm::Mem { base: ELEMENT, index: Some((ELEMENT, 0)), disp: 0 });
+        let load = if bytes == 8 { op::MOVQ } else { op::MOVUPS };
+        asm.vex(load, wide, second, 0, there(base, 2 * ahead + last), None);
+        asm.vex(op::SHIFT[usize::from(scale) + 1], wide, 2, second, Rm::Reg(second), Some(8 << scale));
+        asm.vex(load, wide, r, 0, there(base, 2 * ahead), None);
+        asm.vex(op::PAND, wide, r, r, Rm::Reg(even), None);
+        asm.vex(op::PACKUS[usize::from(scale)], wide, r, r, Rm::Reg(second), None);
+        match bytes {
+            32 => asm.vex(op::PERMQ, true, r, 0, Rm::Reg(r), Some(0b1101_1000)),
+            8 => asm.vex(op::PSHUFD, false, r, 0, Rm::Reg(r), Some(0b1000)),
+            _ => {}
+        }
+        self.retire(inst);
+        self.drop_unread(dst);
     }
 
     pub(super) fn read_buffer(&mut self, dst: V) {

@@ -1,17 +1,20 @@
 //! Reading every third element: loads that overlap, shuffled together. Nothing behind the last element is touched.
+//!
+//! With the instructions of AVX-512 that choose bytes of two vectors, each but the first load takes one of them.
 
 use super::alloc::{ELEMENT, State};
-use super::asm::{Rm, gpr};
+use super::asm::{Rm, chooses_bytes, gpr};
 use super::code::Unit;
 use super::inst::{Inst, NONE, V, op};
 
 /// Bytes of a load of narrow elements.
 const LOAD: usize = 16;
 
-/// Where the loads of `lanes` elements of `size` bytes, below 4, start.
-fn starts(lanes: usize, size: usize) -> Vec<usize> {
+/// Where the loads of `lanes` elements of `size` bytes, below 4, start, and how many bytes they have.
+fn starts(lanes: usize, size: usize) -> (Vec<usize>, usize) {
     let span = (3 * lanes - 2) * size;
-    (0..span.div_ceil(LOAD)).map(|i| (i * LOAD).min(span - LOAD)).collect()
+    let load = if chooses_bytes() && span > 2 * LOAD { 2 * LOAD } else { LOAD };
+    ((0..span.div_ceil(load)).map(|i| (i * load).min(span.saturating_sub(load))).collect(), load)
 }
 
 /// The shuffles that read `lanes` elements of `size` bytes; `None` if other loads are better.
@@ -21,23 +24,34 @@ pub fn masks(unit: &mut Unit, lanes: usize, size: usize) -> Option<[V; 3]> {
         picks.chunks_exact_mut(4).zip([0u8, 3, 6, 2, 5, 1, 4, 7]).for_each(|(lane, from)| lane[0] = from);
         return Some([unit.bytes(picks), NONE, NONE]);
     }
-    if size > 2 || lanes * size > LOAD || (3 * lanes - 2) * size < LOAD {
+    let (starts, load) = starts(lanes, size);
+    if size > 2 || starts.len() > 3 || (3 * lanes - 2) * size < load || (lanes * size > LOAD && !chooses_bytes()) {
         return None;
     }
-    let mut masks = [NONE; 3];
+    let mut masks: [Option<[u8; 32]>; 3] = [None; 3];
     let mut known = vec![false; lanes];
-    for (mask, start) in masks.iter_mut().zip(starts(lanes, size)) {
-        let mut picks = [0x80; 32];
+    for (i, &start) in starts.iter().enumerate() {
+        // A choice starts with the bytes that are there.
+        let mut picks: [u8; 32] = if chooses_bytes() { std::array::from_fn(|i| i as u8) } else { [0x80; 32] };
         for lane in 0..lanes {
             let at = 3 * lane * size;
-            if !known[lane] && at >= start && at + size <= start + LOAD {
+            if !known[lane] && at >= start && at + size <= start + load {
                 known[lane] = true;
-                (0..size).for_each(|byte| picks[lane * size + byte] = (at - start + byte) as u8);
+                let second = if chooses_bytes() && i > 0 { load } else { 0 };
+                (0..size).for_each(|byte| picks[lane * size + byte] = (second + at - start + byte) as u8);
             }
         }
-        *mask = unit.bytes(picks);
+        masks[i] = Some(picks);
     }
-    Some(masks)
+    if chooses_bytes() {
+        // The first choice is between the first two loads.
+        let [first, second, _] = masks;
+        let both = first.zip(second).map(|(first, second)| {
+            std::array::from_fn(|i| if second[i] as usize >= load { second[i] } else { first[i] })
+        });
+        masks = [both, masks[2], None];
+    }
+    Some(masks.map(|picks| picks.map_or(NONE, |picks| unit.bytes(picks))))
 }
 
 impl State<'_, '_> {
@@ -60,8 +74,17 @@ impl State<'_, '_> {
             asm.vex(op::BLENDPS, true, r, r, there(28), Some(0b0010_0100));
             asm.vex(op::BLENDPS, true, r, r, there(56), Some(0b1001_0010));
             asm.vex(op::PERMD, true, r, shuffles[0], Rm::Reg(r), None);
+        } else if chooses_bytes() {
+            let (starts, load) = starts(lanes, 1 << scale);
+            let wide = load > LOAD;
+            asm.vex(op::MOVAPS, wide, r, 0, Rm::Reg(shuffles[0]), None);
+            asm.vex(op::MOVUPS, wide, more, 0, there(starts[0]), None);
+            asm.choose_bytes(wide, r, more, there(starts[1]));
+            if let Some(&third) = starts.get(2) {
+                asm.choose_more_bytes(wide, r, shuffles[1], there(third));
+            }
         } else {
-            for (i, start) in starts(lanes, 1 << scale).into_iter().enumerate() {
+            for (i, start) in starts(lanes, 1 << scale).0.into_iter().enumerate() {
                 let to = if i == 0 { r } else { more };
                 asm.vex(op::MOVUPS, false, to, 0, there(start), None);
                 asm.vex(op::PSHUFB, false, to, to, Rm::Reg(shuffles[i]), None);
