@@ -86,6 +86,18 @@ impl Interleaved {
         self.members.iter().map(|m| m.0)
     }
 
+    /// The arrays in it in the order of their elements, if these are all of the group.
+    pub fn whole(&self) -> Option<impl Iterator<Item = usize> + '_> {
+        let is_whole = self.members.len() as i64 == self.group && self.members.iter().zip(0..).all(|(m, i)| m.1 == i);
+        is_whole.then(|| self.arrays())
+    }
+
+    /// The same where arrays have other numbers.
+    pub fn renumbered(mut self, number: impl Fn(usize) -> usize) -> Interleaved {
+        self.members.iter_mut().for_each(|m| m.0 = number(m.0));
+        self
+    }
+
     /// Takes `n` groups from `from` on apart into lines that are `pitch` bytes apart.
     ///
     /// # Safety

@@ -21,6 +21,7 @@ mod keep;
 mod memory_tests;
 mod nest;
 pub(crate) mod numbers;
+mod packed;
 mod phases;
 #[cfg(test)]
 mod random_tests;

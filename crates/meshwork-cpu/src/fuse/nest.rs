@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use super::graph::{Graph, Id, Moved, Node, Place};
 use super::interleaved::{self, Interleaved};
+use super::packed;
 use super::phases::{self, Output};
 use super::work::MAX_ARRAYS;
 use crate::kernel::ir::{Access, Arg};
-use crate::kernel::{Kernel, Stores};
+use crate::kernel::{Kernel, Stores, widest};
 use crate::step::{Buf, Frame};
 use meshwork_ir::ElementType;
 use meshwork_ir::hash::HashMap;
@@ -295,13 +296,13 @@ pub(crate) fn plan(graph: &Graph, outputs: &[(Id, Place)], split: Option<usize>)
         arrays.iter_mut().for_each(|a| a.across = is_across(a, rows, n, divisible));
     }
     arrays.extend(written);
-    let interleaved = if divisible { interleaved::find(&arrays, inputs.len(), n) } else { vec![] };
+    let mut interleaved = if divisible { interleaved::find(&arrays, inputs.len(), n) } else { vec![] };
     let grouped: Vec<usize> = interleaved.iter().flat_map(Interleaved::arrays).collect();
     let arg = |i: usize, a: &Array, elem: ElementType, output: bool| {
         let access = match a.step {
             0 => Access::Zero,
             s if s == a.elem_bytes || a.across || grouped.contains(&i) => Access::Unit,
-            s if s == 2 * a.elem_bytes && a.elem_bytes >= 4 => Access::Pair,
+            s if s == 2 * a.elem_bytes && (a.elem_bytes >= 4 || !output) => Access::Pair,
             s if s == 3 * a.elem_bytes && a.elem_bytes <= 4 && !output => Access::Triple,
             _ => Access::Strided,
         };
@@ -336,8 +337,31 @@ pub(crate) fn plan(graph: &Graph, outputs: &[(Id, Place)], split: Option<usize>)
     let slots = positions.iter().enumerate().map(|(i, &p)| (p, i as u8)).collect();
     let job =
         phases::Job { graph, live: &live, row_mask, n, outputs: &outs, inputs: input_args, counters: slots, steps };
-    let (body, ops_cost) = phases::body(&job, args);
+    let (mut body, ops_cost) = phases::body(&job, args);
     let bytes: i64 = arrays.iter().map(|a| if a.step == 0 { 0 } else { a.elem_bytes }).sum();
+    let widest = if interleaved.is_empty() { None } else { widest(&body) };
+    let words = packed::find(&interleaved, &arrays, &body.args, widest.unwrap_or(1));
+    if let Some(packed) = packed::pack(&body, &words).filter(|_| !words.is_empty()) {
+        body = packed;
+        interleaved.retain(|group| !words.iter().any(|w| w.is(group)));
+        let is_gone = |i: usize| words.iter().any(|w| w.replaces(i));
+        interleaved =
+            interleaved.into_iter().map(|g| g.renumbered(|i| i - (0..i).filter(|&j| is_gone(j)).count())).collect();
+        for word in &words {
+            arrays[word.first()].elem_bytes = word.bytes();
+        }
+        let mut numbers = 0..;
+        places.retain(|_| numbers.next().is_some_and(|i| !is_gone(i)));
+        let mut numbers = 0..;
+        arrays.retain(|_| numbers.next().is_some_and(|i| !is_gone(i)));
+    }
+    // Pairs that are left a kernel reads by itself.
+    let pairs =
+        |group: &Interleaved| group.arrays().all(|i| i < places.len() && arrays[i].step == 2 * arrays[i].elem_bytes);
+    for i in interleaved.iter().filter(|g| pairs(g)).flat_map(Interleaved::arrays) {
+        body.args[i].access = Access::Pair;
+    }
+    interleaved.retain(|group| !pairs(group));
     let kernel = Kernel::cached(body, Stores::Cached).map_err(|_| NoLoop::Kernel)?;
     let counters =
         counters.iter().map(|(c, base)| Counter { base: base + start_of(c), strides: strides_of(c), step: step_of(c) });

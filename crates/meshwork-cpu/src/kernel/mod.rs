@@ -1,6 +1,6 @@
 //! Kernels: straight-line code over rows, interpreted in tiles or compiled to machine code.
 
-mod build;
+pub(crate) mod build;
 pub mod check;
 mod decided;
 mod error;
@@ -206,6 +206,12 @@ impl Kernel {
         // SAFETY: the caller's promise.
         unsafe { self.program.run(call, scratch) }
     }
+}
+
+/// Bytes of the widest number that phases of `body` compute with.
+pub(crate) fn widest(body: &Body) -> Option<usize> {
+    let types = check::check(&prepare::prepare(body).ok()?).ok()?;
+    types.iter().map(|types| lanes::VECTOR / lanes::lanes(types)).max()
 }
 
 /// Whether kernels are compiled here.
