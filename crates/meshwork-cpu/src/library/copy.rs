@@ -195,8 +195,16 @@ impl BoxCopy {
                     let Some(flip) = flip(n, self.size) else { return };
                     // The dimension around it is done in one go.
                     let (d, rest) = (outer - 1, outer - 1);
+                    let [by_to, by_from] = strides[d];
                     walk(&dims[..rest], &strides[..rest], [0, 0], &mut |[t, f]| {
-                        flip((from.offset(f), strides[d][1]), (to.offset(t), strides[d][0]), dims[d]);
+                        let (from, to) = (from.offset(f), to.offset(t));
+                        let done = if [by_to, by_from] == [(n * self.size) as isize; 2] {
+                            flip_blocks(from.sub((n - 1) * self.size), to, [dims[d], n, self.size])
+                        } else {
+                            0
+                        };
+                        let at = |by: isize| done as isize * by;
+                        flip((from.offset(at(by_from)), by_from), (to.offset(at(by_to)), by_to), dims[d] - done);
                     });
                 }
                 How::Transpose(d) => {
@@ -279,6 +287,50 @@ fn flip(n: usize, size: usize) -> Option<Flip> {
         8 => choose!(u64),
         _ => None,
     }
+}
+
+/// Writes rows of `n` elements of `size` bytes backward, as many in one shuffle as fit 16 bytes; rows follow one another on both sides.
+/// Returns how many were written: the last few are left, and all where there are no such shuffles or rows are longer.
+///
+/// # Safety
+/// `rows` rows are valid on both sides and do not overlap.
+unsafe fn flip_blocks(from: *const u8, to: *mut u8, [rows, n, size]: [usize; 3]) -> usize {
+    /// # Safety
+    /// As [`flip_blocks`], for rows of so many bytes together; AVX2 is there.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    unsafe fn blocks(from: *const u8, to: *mut u8, bytes: usize, block: usize, order: [u8; 16]) -> usize {
+        use std::arch::x86_64::*;
+        let mut at = 0;
+        // SAFETY: in all blocks: inside the rows. What is behind a block of less than 16 bytes is written again.
+        unsafe {
+            let order = _mm_loadu_si128(order.as_ptr().cast());
+            let twice = _mm256_broadcastsi128_si256(order);
+            while block == 16 && at + 32 <= bytes {
+                let v = _mm256_loadu_si256(from.add(at).cast());
+                _mm256_storeu_si256(to.add(at).cast(), _mm256_shuffle_epi8(v, twice));
+                at += 32;
+            }
+            while at + 16 <= bytes {
+                let v = _mm_loadu_si128(from.add(at).cast());
+                _mm_storeu_si128(to.add(at).cast(), _mm_shuffle_epi8(v, order));
+                at += block;
+            }
+        }
+        at
+    }
+    #[cfg(target_arch = "x86_64")]
+    if n * size <= 16 && std::arch::is_x86_feature_detected!("avx2") {
+        let (row, block) = (n * size, 16 / (n * size) * n * size);
+        let order = std::array::from_fn(|byte| {
+            let (element, part) = (byte % row / size, byte % size);
+            if byte < block { (byte / row * row + (n - 1 - element) * size + part) as u8 } else { byte as u8 }
+        });
+        // SAFETY: AVX2 is there; the rest is the caller's.
+        return unsafe { blocks(from, to, rows * row, block, order) } / row;
+    }
+    let _ = (from, to, rows, n, size);
+    0
 }
 
 /// Copies `n` rows of 4 to 32 bytes, each by two pieces that may overlap. The places are of the first row on both sides, the strides from
