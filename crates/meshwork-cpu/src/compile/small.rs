@@ -12,6 +12,8 @@ const MOST_OF_MATRICES: i64 = 32;
 const MOST_OF_VECTORS: i64 = 64;
 /// Products of a stack that is worth it.
 const LEAST: i64 = 64;
+/// Multiplications for each row, or each column, of a product that has many of them.
+const MOST_OF_THIN: i64 = 4;
 /// The same where all of a term are neighbors in memory, so that a loop reads them as they are.
 const MOST_APART: i64 = 16;
 
@@ -34,6 +36,12 @@ impl Sizes {
         let long = few == 1 && (self.terms == 1 || self.apart);
         let most_terms = if long { MOST_APART } else { MOST_TERMS };
         self.batch >= LEAST && self.terms <= most_terms && (long || few * many * self.terms <= most)
+    }
+
+    /// Whether a product has many rows, or columns, and little else.
+    fn is_thin(&self) -> bool {
+        let (few, many) = (self.rows.min(self.columns), self.rows.max(self.columns));
+        few > 1 && few * self.terms <= MOST_OF_THIN && many >= LEAST
     }
 }
 
@@ -74,7 +82,9 @@ fn write_out(module: &mut Module, op: OpId) -> bool {
     let (shape, batched) = if rows >= columns { (&l.dims, &dims.lhs_batch) } else { (&r.dims, &dims.rhs_batch) };
     let apart = batched.contains(&(shape.len() as i64 - 1));
     let sizes = Sizes { batch, rows, columns, terms: k, apart };
-    if !sizes.is_stack() {
+    // Sums of narrow floats are rounded once.
+    let is_thin = sizes.is_thin() && out.elem.bits() >= 32;
+    if !sizes.is_stack() && !is_thin {
         return false;
     }
     let mut e = Emitter { module, op };
@@ -189,6 +199,27 @@ mod tests {
                     1e-5,
                 );
                 assert_eq!(text.contains("dot"), k > 16, "{elem} {m} {k}: {text}");
+            }
+        }
+    }
+
+    /// A large array times a matrix of two rows and columns, before or behind its other dimensions.
+    #[test]
+    fn arrays_times_matrices_of_four_numbers() {
+        for (before, behind) in [(1, 300), (67, 1), (33, 2), (5, 41)] {
+            for elem in ["f32", "f64", "complex<f32>"] {
+                let text = check(
+                    &format!(
+                        "func.func @main(%x: tensor<{before}x2x{behind}x{elem}>, %a: tensor<2x2x{elem}>) -> tensor<{before}x2x{behind}x{elem}> {{
+                        %0 = stablehlo.dot_general %x, %a, contracting_dims = [1] x [1]
+                            : (tensor<{before}x2x{behind}x{elem}>, tensor<2x2x{elem}>) -> tensor<{before}x{behind}x2x{elem}>
+                        %1 = stablehlo.transpose %0, dims = [0, 2, 1]
+                            : (tensor<{before}x{behind}x2x{elem}>) -> tensor<{before}x2x{behind}x{elem}>
+                        return %1 : tensor<{before}x2x{behind}x{elem}> }}"
+                    ),
+                    1e-5,
+                );
+                assert!(!text.contains("dot"), "{elem} {before} {behind}: {text}");
             }
         }
     }
