@@ -28,7 +28,11 @@ pub(crate) fn prepare(module: &Module, func: OpId, grid: DeviceGrid) -> Result<(
     forward_all(&mut module, func);
     carries::forward_unchanged(&mut module, func);
     unroll::write_out(&mut module, func);
-    canonicalize::apply(&mut module, &[(OpKind::Contract(ContractOp::DotGeneral), small::of_complex)]);
+    let whole: [(OpKind, canonicalize::Pattern); 2] = [
+        (OpKind::Contract(ContractOp::DotGeneral), small::of_complex),
+        (OpKind::Body(BodyOp::Scatter), windows::scatter_of_complex),
+    ];
+    canonicalize::apply(&mut module, &whole);
     pairs::split(&mut module, func);
     let own: [(OpKind, canonicalize::Pattern); 20] = [
         (OpKind::Binary(BinaryOp::Add), interleave::sum_of_spread),

@@ -2,7 +2,7 @@
 
 use meshwork_ir::build::{BuildError, Builder, Direction};
 use meshwork_ir::op::{MixedOp, MovementOp};
-use meshwork_ir::{Module, OpId, OpKind, ValueId};
+use meshwork_ir::{ElementType, Module, OpId, OpKind, ValueId};
 
 use super::expand::replace;
 use crate::fuse::{self, Devices};
@@ -57,6 +57,13 @@ pub(crate) fn scatter(module: &mut Module, op: OpId) -> bool {
         let new = b.reshape(new, parts.extent.iter().copied())?;
         Ok(Some(vec![b.dynamic_update_slice(target, new, &starts)?]))
     })
+}
+
+/// The same for complex numbers, before they are written with their parts: those of an array of which a slice is replaced are two arrays,
+/// those of one that is scattered into are not.
+pub(crate) fn scatter_of_complex(module: &mut Module, op: OpId) -> bool {
+    let target = module.op(op).operands().first().and_then(|&v| module.ty(v).elem());
+    target.is_some_and(ElementType::is_complex) && scatter(module, op)
 }
 
 /// What each of the `count` indices of one window can be, on any device.

@@ -245,9 +245,9 @@ fn same(elem: ElementType, a: &[u8], b: &[u8]) -> bool {
     }
 }
 
-fn try_one(seed: u64, compiled: &mut usize) {
+fn try_one(seed: u64, body: impl Fn(&mut Numbers) -> Body, compiled: &mut usize) {
     let mut numbers = Numbers(seed);
-    let body = random_body(&mut numbers);
+    let body = body(&mut numbers);
     let fast = Kernel::new(body.clone()).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{body}"));
     let slow = Kernel::interpreted(body.clone()).unwrap();
     if fast.backend() != Backend::Compiled {
@@ -344,7 +344,93 @@ fn compiled_and_interpreted_agree() {
     let (mut compiled, tries) = (0, 400);
     let first = std::env::var("KERNEL_FUZZ_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1u64);
     for seed in first..first + tries {
-        try_one(seed, &mut compiled);
+        try_one(seed, random_body, &mut compiled);
+    }
+    assert!(compiled * 2 > tries as usize, "only {compiled} of {tries} were compiled");
+}
+
+/// A body of much arithmetic on lanes of one size, between two reads and a write or reductions: such loops have wider registers where
+/// there are any.
+fn long_body(numbers: &mut Numbers) -> Body {
+    let (float, int, elem) = match numbers.below(2) {
+        0 => (Ty::F32, Ty::I32, ElementType::F32),
+        _ => (Ty::F64, Ty::I64, ElementType::F64),
+    };
+    let functions = [
+        UnaryOp::Exponential,
+        UnaryOp::Log,
+        UnaryOp::LogPlusOne,
+        UnaryOp::Logistic,
+        UnaryOp::Tanh,
+        UnaryOp::Abs,
+        UnaryOp::Floor,
+        UnaryOp::Sign,
+        UnaryOp::Sqrt,
+    ];
+    let sums = [BinaryOp::Add, BinaryOp::Subtract, BinaryOp::Multiply, BinaryOp::Maximum, BinaryOp::Minimum];
+    let bits = [BinaryOp::And, BinaryOp::Or, BinaryOp::Xor, BinaryOp::Add, BinaryOp::Subtract, BinaryOp::Maximum];
+    let shifts = [BinaryOp::ShiftLeft, BinaryOp::ShiftRightLogical, BinaryOp::ShiftRightArithmetic];
+    let mut ops = vec![Op::Load(0), Op::Load(1)];
+    // What may be an operand of the next, all floats.
+    let mut known: Vec<Val> = vec![0, 1];
+    for _ in 0..6 + numbers.below(6) {
+        let pick = |numbers: &mut Numbers| known[known.len() - 1 - numbers.below(known.len().min(3))];
+        let (a, b) = (pick(numbers), pick(numbers));
+        let next = ops.len() as Val;
+        match numbers.below(6) {
+            0 | 1 => ops.push(Op::Unary(functions[numbers.below(functions.len())], a)),
+            2 => ops.push(Op::Binary(sums[numbers.below(sums.len())], a, b)),
+            3 => ops.push(Op::MulAdd(a, b, known[0])),
+            4 => {
+                let by = [Cmp::Lt, Cmp::Ge, Cmp::Eq, Cmp::Ne][numbers.below(4)];
+                ops.extend([Op::Const(float, constant(numbers, float)), Op::Compare(by, a, next)]);
+                ops.push(Op::Select(next + 1, b, a));
+            }
+            _ => {
+                // The bits of a NaN are not specified.
+                let one = Op::Const(float, if float == Ty::F32 { 1f32.to_bits().into() } else { 1f64.to_bits() });
+                ops.extend([one, Op::Compare(Cmp::Ne, a, a), Op::Select(next + 1, next, a)]);
+                ops.extend([Op::Compare(Cmp::Ne, b, b), Op::Select(next + 3, next, b)]);
+                ops.extend([Op::Bitcast(int, next + 2), Op::Bitcast(int, next + 4)]);
+                ops.push(Op::Binary(bits[numbers.below(bits.len())], next + 5, next + 6));
+                ops.push(Op::Const(int, 1 + numbers.below(20) as u64));
+                ops.push(Op::Binary(shifts[numbers.below(shifts.len())], next + 7, next + 8));
+                // A choice by the sign.
+                ops.extend([Op::Const(int, 0), Op::Compare(Cmp::Lt, next + 7, next + 10)]);
+                ops.extend([Op::Select(next + 11, next + 9, next + 5), Op::Bitcast(float, next + 12)]);
+            }
+        }
+        known.push(ops.len() as Val - 1);
+    }
+    let (last, other) = (known[known.len() - 1], known[known.len() - 2]);
+    let how = [Combine::Add, Combine::Max, Combine::Min];
+    let reduced = numbers.below(3) as u16;
+    for scalar in 0..reduced {
+        ops.push(Op::Reduce(how[numbers.below(3)], scalar, if scalar == 0 { last } else { other }));
+    }
+    let unit = |output| Arg { elem, access: Access::Unit, output };
+    let mut args = vec![unit(false), unit(false)];
+    let mut phases = vec![Phase { extent: Extent::Row, ops }];
+    if reduced == 0 || numbers.below(2) == 0 {
+        phases[0].ops.push(Op::Store(args.len() as u16, last));
+        args.push(unit(true));
+    }
+    for scalar in 0..reduced {
+        let ops = vec![Op::Scalar(scalar, float), Op::Store(args.len() as u16, 0)];
+        phases.push(Phase { extent: Extent::Once, ops });
+        args.push(Arg { elem, access: Access::Zero, output: true });
+    }
+    Body { args, temps: vec![], scalars: reduced, phases }
+}
+
+#[test]
+fn loops_of_much_arithmetic() {
+    if !jit_is_available() {
+        return;
+    }
+    let (mut compiled, tries) = (0, 300);
+    for seed in 1..=tries {
+        try_one(seed, long_body, &mut compiled);
     }
     assert!(compiled * 2 > tries as usize, "only {compiled} of {tries} were compiled");
 }

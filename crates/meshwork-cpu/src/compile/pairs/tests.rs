@@ -226,3 +226,43 @@ fn of_parts(parts: &[f64]) -> Vec<Scalar> {
 fn list_of(all: &[Scalar], elem: ElementType) -> Literal {
     Literal::from_scalars([all.len() as i64], elem, all.to_vec()).unwrap()
 }
+
+/// An array that a loop sets element by element, at places that are data, some of them outside.
+#[test]
+fn elements_that_loops_set() {
+    for (z, tolerance) in [("complex<f32>", 2e-5), ("complex<f64>", 1e-13)] {
+        for n in [1, 2, 7, 16] {
+            let text = format!(
+                "func.func @main(%a: tensor<{n}x{n}x{z}>, %z: tensor<{z}>) -> tensor<{n}x{n}x{z}> {{
+                    %zero = stablehlo.constant dense<0> : tensor<i32>
+                    %one = stablehlo.constant dense<1> : tensor<i32>
+                    %end = stablehlo.constant dense<{end}> : tensor<i32>
+                    %r:2 = stablehlo.while(%i = %zero, %x = %a) : tensor<i32>, tensor<{n}x{n}x{z}>
+                    cond {{
+                        %c = stablehlo.compare LT, %i, %end : (tensor<i32>, tensor<i32>) -> tensor<i1>
+                        stablehlo.return %c : tensor<i1>
+                    }} do {{
+                        %j = stablehlo.subtract %end, %i : tensor<i32>
+                        %s = stablehlo.dynamic_slice %x, %i, %j, sizes = [1, 1] : (tensor<{n}x{n}x{z}>, tensor<i32>, tensor<i32>) -> tensor<1x1x{z}>
+                        %v = stablehlo.reshape %s : (tensor<1x1x{z}>) -> tensor<{z}>
+                        %w = stablehlo.multiply %v, %z : tensor<{z}>
+                        %p = stablehlo.reshape %i : (tensor<i32>) -> tensor<1xi32>
+                        %q = stablehlo.reshape %j : (tensor<i32>) -> tensor<1xi32>
+                        %at = stablehlo.concatenate %p, %q, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+                        %y = \"stablehlo.scatter\"(%x, %at, %w) ({{
+                        ^bb0(%old: tensor<{z}>, %new: tensor<{z}>):
+                            stablehlo.return %new : tensor<{z}>
+                        }}) {{scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0, 1],
+                            scatter_dims_to_operand_dims = [0, 1], index_vector_dim = 0>}}
+                            : (tensor<{n}x{n}x{z}>, tensor<2xi32>, tensor<{z}>) -> tensor<{n}x{n}x{z}>
+                        %next = stablehlo.add %i, %one : tensor<i32>
+                        stablehlo.return %next, %y : tensor<i32>, tensor<{n}x{n}x{z}>
+                    }}
+                    return %r#1 : tensor<{n}x{n}x{z}> }}",
+                end = n + 1,
+            );
+            let steps = check(&text, tolerance);
+            assert!(!steps.contains("update complex") && !steps.contains("scatter"), "{steps}");
+        }
+    }
+}

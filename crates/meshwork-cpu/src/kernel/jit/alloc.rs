@@ -5,6 +5,7 @@
 
 use super::asm::{Asm, Cond, Gpr, Rm, at, gpr};
 use super::inst::{Count, Form, Home, Inst, NONE, Part, Sign, V, Value, Vex, op};
+use super::twice;
 
 /// What code generation knows of the frame that the code works on.
 pub struct Frame {
@@ -27,6 +28,15 @@ impl Frame {
     pub fn slot(&mut self) -> i32 {
         self.bytes += 32;
         self.bytes - 32
+    }
+
+    /// Room for a value of `width` bytes that is spilled.
+    fn room(&mut self, width: u8) -> i32 {
+        let start = self.slot();
+        if usize::from(width) == twice::WIDTH {
+            self.slot();
+        }
+        start
     }
 
     /// Room for 8 pointers, then for 16 vectors.
@@ -152,10 +162,10 @@ impl Emitter<'_> {
     /// Loads a value with a home into register `r`.
     pub fn load(&mut self, r: u8, v: V) {
         let value = self.values[v as usize];
-        let rm = self.home(value.home);
+        let rm = self.home(&value);
         if matches!(value.home, Home::Arg { .. }) {
             match value.width {
-                32 => self.asm.vex(op::MOVUPS, true, r, 0, rm, None),
+                32.. => self.asm.vex(op::MOVUPS, true, r, 0, rm, None),
                 16 => self.asm.vex(op::MOVUPS, false, r, 0, rm, None),
                 8 => self.asm.vex(op::MOVQ, false, r, 0, rm, None),
                 _ => self.asm.vex(op::MOVD, false, r, 0, rm, None),
@@ -166,8 +176,12 @@ impl Emitter<'_> {
     }
 
     /// The operand for a home; may load a pointer into `rax`.
-    fn home(&mut self, home: Home) -> Rm {
-        match home {
+    fn home(&mut self, value: &Value) -> Rm {
+        // What is the same in all lanes is kept as 32 bytes.
+        let one = self.asm.doubled.is_some() && usize::from(value.width) < twice::WIDTH;
+        match value.home {
+            Home::Pool(byte) if one => Rm::PoolOne(byte),
+            Home::Slot(byte) if one => Rm::FrameOne(byte),
             Home::Pool(byte) => Rm::Pool(byte),
             Home::Slot(byte) | Home::Called(byte) => at(FRAME, byte),
             Home::Arg { arg, ahead, scale } => self.element(arg, ahead, scale),
@@ -193,7 +207,7 @@ impl Emitter<'_> {
 
     fn store(&mut self, rm: Rm, r: u8, width: u8) {
         match width {
-            32 => self.asm.vex(op::MOVUPS_STORE, true, r, 0, rm, None),
+            32.. => self.asm.vex(op::MOVUPS_STORE, true, r, 0, rm, None),
             16 => self.asm.vex(op::MOVUPS_STORE, false, r, 0, rm, None),
             8 => self.asm.vex(op::MOVQ_STORE, false, r, 0, rm, None),
             _ => self.asm.vex(op::MOVD_STORE, false, r, 0, rm, None),
@@ -230,7 +244,7 @@ impl State<'_, '_> {
         let r = best.1;
         let v = self.held[usize::from(r)];
         if self.value(v).home == Home::None && self.next[v as usize] != NEVER {
-            let slot = self.out.frame.slot();
+            let slot = self.out.frame.room(self.value(v).width);
             self.out.asm.vex(op::MOVUPS_STORE, true, r, 0, at(FRAME, slot), None);
             self.out.values[v as usize].home = Home::Slot(slot);
         }
@@ -274,7 +288,7 @@ impl State<'_, '_> {
             Home::Arg { .. } => value.width == read && self.next[v as usize] == NEVER,
             Home::None => false,
         };
-        if fits { self.out.home(value.home) } else { Rm::Reg(self.register(v, locked)) }
+        if fits { self.out.home(&value) } else { Rm::Reg(self.register(v, locked)) }
     }
 
     /// Lets go of values that are not used after this instruction.

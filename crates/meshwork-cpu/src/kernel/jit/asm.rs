@@ -2,6 +2,9 @@
 
 use std::sync::LazyLock;
 
+use super::alloc::FRAME;
+use super::inst::op;
+
 /// A general register by number: 0 rax, 1 rcx, 2 rdx, 3 rbx, 4 rsp, 5 rbp, 6 rsi, 7 rdi, 8.. r8..
 pub type Gpr = u8;
 
@@ -34,6 +37,10 @@ pub enum Rm {
     Mem { base: Gpr, index: Option<(Gpr, u8)>, disp: i32 },
     /// Byte `0` of the constants that follow the code.
     Pool(u32),
+    /// The same, of which every lane gets the first element; of instructions on 64 bytes.
+    PoolOne(u32),
+    /// The element at this byte of the frame for every lane; of instructions on 64 bytes.
+    FrameOne(i32),
 }
 
 /// How displacements are written.
@@ -120,6 +127,8 @@ pub struct Label(usize);
 #[derive(Default)]
 pub struct Asm {
     code: Vec<u8>,
+    /// While set, instructions on 32 bytes are written for 64, in lanes of so many bytes.
+    pub doubled: Option<usize>,
     /// Position of each label once bound.
     labels: Vec<Option<usize>>,
     /// Positions of four-byte distances to labels.
@@ -151,10 +160,14 @@ impl Asm {
         let reg = (reg & 7) << 3;
         match rm {
             Rm::Reg(r) => self.code.push(0xC0 | reg | (r & 7)),
-            Rm::Pool(byte) => {
+            Rm::Pool(byte) | Rm::PoolOne(byte) => {
                 self.code.push(reg | 5);
                 self.loads.push((self.code.len(), byte, trailing));
                 self.code.extend([0; 4]);
+            }
+            Rm::FrameOne(byte) => {
+                self.code.push(0x80 | reg | (FRAME & 7));
+                self.code.extend(byte.to_le_bytes());
             }
             Rm::Mem { base, index, disp } => {
                 let short = displacement == Displacement::Shortest && i8::try_from(disp).is_ok();
@@ -185,13 +198,17 @@ impl Asm {
     fn extend(rm: Rm) -> (u8, u8) {
         match rm {
             Rm::Reg(r) => (0, r >> 3),
-            Rm::Pool(_) => (0, 0),
+            Rm::Pool(_) | Rm::PoolOne(_) => (0, 0),
+            Rm::FrameOne(_) => (0, FRAME >> 3),
             Rm::Mem { base, index, .. } => (index.map_or(0, |(i, _)| i >> 3), base >> 3),
         }
     }
 
     /// A vector instruction; `wide` means 256 bits. `reg` and `first` are register numbers (`first` is 0 if unused).
     pub fn vex(&mut self, e: Enc, wide: bool, reg: u8, first: u8, rm: Rm, imm: Option<u8>) {
+        if let (true, Some(size)) = (wide, self.doubled) {
+            return self.twice(size, e, [reg, first], rm, imm);
+        }
         let (x, b) = Asm::extend(rm);
         let last = (!first & 15) << 3 | u8::from(wide) << 2 | e.pp;
         if x == 0 && b == 0 && e.map == 1 && !e.w {
@@ -213,15 +230,15 @@ impl Asm {
         if !*HAS_MASKS {
             return self.vex(Enc { w, ..enc(1, 2, 0x8E) }, wide, src, mask, rm, None);
         }
-        self.evex(Enc { w, ..enc(2, 2, 0x39) }, wide, [1, 0], 0, Rm::Reg(mask), None);
-        self.evex(Enc { w, ..enc(2, 1, 0x7F) }, wide, [src, 0], 1, rm, None);
+        self.evex(Enc { w, ..op::LANES_TO_MASK }, u8::from(wide), [1, 0], 0, Rm::Reg(mask), None);
+        self.evex(Enc { w, ..enc(2, 1, 0x7F) }, u8::from(wide), [src, 0], 1, rm, None);
     }
 
     /// The integer of 4 or 8 bytes in `src` in all lanes of `dst`.
     pub fn spread(&mut self, dst: u8, src: Gpr, size: usize) {
         let w = size == 8;
         if *HAS_MASKS {
-            return self.evex(Enc { w, ..enc(1, 2, 0x7C) }, true, [dst, 0], 0, Rm::Reg(src), None);
+            return self.evex(Enc { w, ..enc(1, 2, 0x7C) }, 1, [dst, 0], 0, Rm::Reg(src), None);
         }
         self.vex(Enc { w: true, ..enc(1, 1, 0x6E) }, false, dst, 0, Rm::Reg(src), None);
         self.vex(enc(1, 2, if w { 0x59 } else { 0x58 }), true, dst, 0, Rm::Reg(dst), None);
@@ -230,26 +247,33 @@ impl Asm {
     /// Any function of three bits, on those of `dst`, which becomes the result, `second` and `rm`: the bit of `table` that they number.
     /// Only where [`has_masks`] says so.
     pub fn ternary(&mut self, wide: bool, dst: u8, second: u8, rm: Rm, table: u8) {
-        self.evex(enc(1, 3, 0x25), wide, [dst, second], 0, rm, Some(table));
+        let (w, length) = match self.doubled {
+            Some(size) if wide => (size == 8, 2),
+            _ => (false, u8::from(wide)),
+        };
+        self.evex(Enc { w, ..enc(1, 3, 0x25) }, length, [dst, second], 0, rm, Some(table));
     }
 
     /// The bytes of `first` and `second` that those of `dst`, which becomes the result, number. Only where [`chooses_bytes`] says so.
     pub fn choose_bytes(&mut self, wide: bool, dst: u8, first: u8, second: Rm) {
-        self.evex(enc(1, 2, 0x75), wide, [dst, first], 0, second, None);
+        self.evex(enc(1, 2, 0x75), u8::from(wide), [dst, first], 0, second, None);
     }
 
     /// The bytes of `dst`, which becomes the result, and `second` that those of `order` number. Only where [`chooses_bytes`] says so.
     pub fn choose_more_bytes(&mut self, wide: bool, dst: u8, order: u8, second: Rm) {
-        self.evex(enc(1, 2, 0x7D), wide, [dst, order], 0, second, None);
+        self.evex(enc(1, 2, 0x7D), u8::from(wide), [dst, order], 0, second, None);
     }
 
-    /// An instruction of AVX-512 on the first 16 registers (the second of `regs` is 0 if unused), under the mask register with the
-    /// number `mask`, 0 for none.
-    fn evex(&mut self, e: Enc, wide: bool, [reg, vector]: [u8; 2], mask: u8, rm: Rm, imm: Option<u8>) {
+    /// An instruction of AVX-512 on 16, 32 or 64 bytes (`length` 0, 1, 2) of the first 16 registers (the second of them is 0 if unused),
+    /// under the mask register with the number `mask`, 0 for none.
+    pub(super) fn evex(&mut self, e: Enc, length: u8, [reg, vector]: [u8; 2], mask: u8, rm: Rm, imm: Option<u8>) {
         let (x, b) = Asm::extend(rm);
         let first = (!reg >> 3 & 1) << 7 | (1 ^ x) << 6 | (1 ^ b) << 5 | 1 << 4 | e.map;
         let second = u8::from(e.w) << 7 | (!vector & 15) << 3 | 1 << 2 | e.pp;
-        let third = u8::from(wide) << 5 | 1 << 3 | mask;
+        let one = u8::from(matches!(rm, Rm::PoolOne(_) | Rm::FrameOne(_)));
+        // Loads that spread an element by themselves have no bit for it.
+        let one = if e == op::SPREAD[0] || e == op::SPREAD[1] { 0 } else { one };
+        let third = length << 5 | one << 4 | 1 << 3 | mask;
         self.code.extend([0x62, first, second, third, e.op]);
         self.modrm(reg, rm, Displacement::Long, usize::from(imm.is_some()));
         self.code.extend(imm);

@@ -110,7 +110,7 @@ impl Code<'_> {
     fn push(&mut self, enc: Enc, form: Form, size: usize, [a, b, c]: [V; 3], imm: Option<u8>) -> V {
         let dst = self.fresh(size);
         let wide = self.width(size) > 16;
-        let read = if wide { 32 } else { 16 };
+        let read = self.width(size).max(16) as u8;
         self.insts.push(Inst::Vex(Vex { enc, wide, form, dst, a, b, c, imm, read }));
         dst
     }

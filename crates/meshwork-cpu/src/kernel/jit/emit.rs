@@ -21,6 +21,7 @@ use super::carried::{Carried, carry};
 use super::code::{Code, Pool, Unit, log2};
 use super::inst::{Form, Home, Inst, NONE, V, op};
 use super::lower::{Lower, Mode, Reduction, assign, combine};
+use super::twice::{self, Group};
 use crate::kernel::Stores;
 use crate::kernel::ir::{Access, Body, Combine, Extent, Op, Phase, Ty};
 use crate::kernel::lanes::{self, BLOCK};
@@ -211,7 +212,11 @@ impl PhaseEmitter<'_, '_> {
         }
         let single = self.lower.varying(self.unit, Mode::Group(1))?;
         let vectors = self.vectors(&single, pins.len());
-        let group = if vectors == 1 { single.clone() } else { self.lower.varying(self.unit, Mode::Group(vectors))? };
+        let group = match twice::group(&mut self.lower, self.unit, &uniform, vectors) {
+            Some(group) => group,
+            None if vectors == 1 => Group::narrow(single.clone(), 1),
+            None => Group::narrow(self.lower.varying(self.unit, Mode::Group(vectors))?, vectors),
+        };
         for mask in &mut self.lower.rest_masks {
             let slot = self.unit.frame.slot();
             *mask = self.unit.value(32, Home::Slot(slot));
@@ -226,15 +231,17 @@ impl PhaseEmitter<'_, '_> {
         } else {
             None
         };
-        let hoisted = self.hoist(&group, pins.len());
+        let hoisted = self.hoist(&group.insts, pins.len());
         // Constants first: they stay from row to row.
         self.assign_pointers();
         let is_constant = |(v, _): &(V, u8)| matches!(self.unit.values[*v as usize].home, Home::Pool(_));
         let (constants, invariants): (Vec<_>, Vec<_>) = hoisted.iter().copied().partition(is_constant);
+        self.asm.doubled = group.doubled;
         for (v, r) in constants {
             self.unit.values[v as usize].pin = Some(r);
             self.load_pin(v, v);
         }
+        self.asm.doubled = None;
         if let Some(row) = row {
             self.asm.bind(row);
         }
@@ -243,19 +250,22 @@ impl PhaseEmitter<'_, '_> {
         self.asm.set(ELEMENT, 0);
         self.block(&uniform);
         kept.iter().for_each(|&(v, slot)| self.unit.values[v as usize].home = Home::Slot(slot));
+        self.asm.doubled = group.doubled;
         for (v, r) in invariants {
             self.unit.values[v as usize].pin = Some(r);
             self.load_pin(v, v);
         }
+        self.asm.doubled = None;
         for &(v, start) in &pins {
             self.load_pin(v, start.unwrap_or(v));
         }
-        self.loops(&group, &single, (&rest, last.as_deref()), vectors)?;
+        self.loops(&group, &single, (&rest, last.as_deref()))?;
         self.finish()?;
-        for v in pins.iter().map(|(v, _)| *v).chain(hoisted.iter().map(|(v, _)| *v)) {
+        let accumulators = group.accumulators.iter().copied();
+        for v in pins.iter().map(|(v, _)| *v).chain(hoisted.iter().map(|(v, _)| *v)).chain(accumulators) {
             self.unit.values[v as usize].pin = None;
         }
-        Some(vectors)
+        Some(group.vectors)
     }
 
     /// Loads the register of pinned value `v` with value `from`.
@@ -345,15 +355,9 @@ impl PhaseEmitter<'_, '_> {
         order.iter().take(room).enumerate().map(|(i, &(v, _))| (v, 15 - (taken + i) as u8)).collect()
     }
 
-    fn loops(
-        &mut self,
-        group: &[Inst],
-        single: &[Inst],
-        (rest, last): (&[Inst], Option<&[Inst]>),
-        vectors: usize,
-    ) -> Option<()> {
+    fn loops(&mut self, group: &Group, single: &[Inst], (rest, last): (&[Inst], Option<&[Inst]>)) -> Option<()> {
         let lanes = self.lower.lanes as i32;
-        let step = lanes * vectors as i32;
+        let step = lanes * group.vectors as i32;
         let blocks = self.lower.reductions.iter().any(|r| !r.second.is_empty());
         let (next_block, groups_done) = (self.asm.label(), self.asm.label());
         if blocks {
@@ -375,9 +379,9 @@ impl PhaseEmitter<'_, '_> {
             self.asm.jump(next_block);
         }
         self.asm.bind(groups_done);
-        if vectors > 1 {
+        if group.vectors > 1 {
             self.asm.load(REST, at(FRAME, LENGTH));
-            self.run_while_fits(single, lanes, &[]);
+            self.run_while_fits(&Group::narrow(single.to_vec(), 1), lanes, &[]);
         }
         let done = self.asm.label();
         self.asm.mov(REST, ELEMENT);
@@ -402,22 +406,26 @@ impl PhaseEmitter<'_, '_> {
         Some(())
     }
 
-    /// Runs `insts` while `step` elements are left before the one that `REST` names, and fetches as many of the
+    /// Runs a group while `step` elements are left before the one that `REST` names, and fetches as many of the
     /// next row of the arguments `ahead`.
-    fn run_while_fits(&mut self, insts: &[Inst], step: i32, ahead: &[usize]) {
+    fn run_while_fits(&mut self, group: &Group, step: i32, ahead: &[usize]) {
         let (again, done) = (self.asm.label(), self.asm.label());
         self.asm.add_imm(REST, -step);
         self.asm.cmp(ELEMENT, Rm::Reg(REST));
         self.asm.jump_if(Cond::Greater, done);
+        twice::join(self.asm, &group.joined);
         self.asm.align(16);
         self.asm.bind(again);
         for &arg in ahead {
             self.fetch_next_row(arg, step);
         }
-        self.block(insts);
+        self.asm.doubled = group.doubled;
+        self.block(&group.insts);
+        self.asm.doubled = None;
         self.asm.add_imm(ELEMENT, step);
         self.asm.cmp(ELEMENT, Rm::Reg(REST));
         self.asm.jump_if(Cond::LessEqual, again);
+        twice::part(self.asm, &group.joined);
         self.asm.bind(done);
     }
 

@@ -230,6 +230,15 @@ pub mod op {
     pub const MASKMOVQ_LOAD: Enc = wide(enc(1, 2, 0x8C));
     pub const PBROADCAST: [Enc; 4] = [enc(1, 2, 0x78), enc(1, 2, 0x79), enc(1, 2, 0x58), enc(1, 2, 0x59)];
 
+    // On 64 bytes.
+    pub const INSERT256: Enc = wide(enc(1, 3, 0x1A));
+    pub const EXTRACT256: Enc = wide(enc(1, 3, 0x1B));
+    /// Elements of 4 and of 8 bytes in all lanes.
+    pub const SPREAD: [Enc; 2] = [enc(1, 2, 0x18), wide(enc(1, 2, 0x19))];
+    pub const MASK_TO_LANES: Enc = enc(2, 2, 0x38);
+    pub const LANES_TO_MASK: Enc = enc(2, 2, 0x39);
+    pub const BLEND_BY_MASK: Enc = enc(1, 2, 0x65);
+
     // Floats come in pairs: f32, f64.
     pub const ADD: [Enc; 2] = [enc(0, 1, 0x58), enc(1, 1, 0x58)];
     pub const MUL: [Enc; 2] = [enc(0, 1, 0x59), enc(1, 1, 0x59)];

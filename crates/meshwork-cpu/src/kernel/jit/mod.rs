@@ -22,6 +22,7 @@ mod routine;
 mod sign;
 mod ternary;
 mod triple;
+mod twice;
 
 use super::Stores;
 use super::interp::loops;
