@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use meshwork_mesh::{AxisRef, Mesh, Sharding, axis_list, shard_index};
+use meshwork_mesh::{AxisRef, Mesh, Sharding, axis_list, shard_index, sort_by_key};
 
 use super::attrs;
 use super::fault::Fault;
@@ -180,7 +180,7 @@ impl Split {
             let mut whole = allocate(&ty.dims, ty.elem)?;
             // First parts first; among equal ones from the last to the first, so that the first device's stays.
             let mut order: Vec<_> = devices.iter().zip(parts).rev().collect();
-            order.sort_by_key(|(device, _)| self.part_index(sharding, **device));
+            sort_by_key(&mut order, |(device, _)| self.part_index(sharding, **device));
             let mut taken = HashSet::new();
             for (&device, outputs) in order {
                 let own = outputs.get(i).ok_or_else(|| Fault::invalid(format!("the body has no result {i}")))?;

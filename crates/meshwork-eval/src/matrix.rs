@@ -4,6 +4,8 @@
 
 use std::ops::{Index, IndexMut, Range};
 
+use meshwork_mesh::sort_by;
+
 use super::special::Cplx;
 
 /// Which triangle of a matrix counts.
@@ -209,7 +211,7 @@ pub(crate) fn svd(a: &Matrix) -> (Matrix, Vec<f64>, Matrix) {
     });
     let sizes: Vec<f64> = (0..n).map(|j| u.length2(j).sqrt()).collect();
     let mut order: Vec<usize> = (0..n).collect();
-    order.sort_by(|&a, &b| sizes[b].total_cmp(&sizes[a]));
+    sort_by(&mut order, |&a, &b| sizes[b].total_cmp(&sizes[a]));
     let values: Vec<f64> = order.iter().map(|&j| sizes[j]).collect();
     let (u, v) = (u.reordered(&order), v.reordered(&order));
     let kept = |j: usize| values[j] > values[0] * 1e-300 && values[j] > 0.0;
@@ -291,7 +293,7 @@ pub(crate) fn eigh(a: &Matrix) -> (Vec<f64>, Matrix) {
         true
     });
     let mut order: Vec<usize> = (0..n).collect();
-    order.sort_by(|&x, &y| a[(x, x)].re.total_cmp(&a[(y, y)].re));
+    sort_by(&mut order, |&x, &y| a[(x, x)].re.total_cmp(&a[(y, y)].re));
     (order.iter().map(|&i| a[(i, i)].re).collect(), v.reordered(&order))
 }
 

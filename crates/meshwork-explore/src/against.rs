@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use meshwork_ir::hash::HashMap;
+use meshwork_mesh::{sort_by, sort_by_key};
 use meshwork_partition::{Lock, plan};
 use serde_json::{Value, json};
 
@@ -68,7 +69,7 @@ fn shown(name: &str, plan: &Value) -> Value {
     let time = |i: usize| number("counted", i) * number("seconds", i) * number("trips", i);
     let mut long: Vec<usize> = (0..count).filter(|&i| time(i) > 0.0).collect();
     let longer = |&a: &usize, &b: &usize| time(b).partial_cmp(&time(a)).unwrap_or(Ordering::Equal).then(a.cmp(&b));
-    long.sort_by(longer);
+    sort_by(&mut long, longer);
     long.truncate(MOST_BARS);
     long.sort_unstable();
     let collective = |i: usize| {
@@ -116,6 +117,6 @@ fn moved(other: &Program, program: &Program) -> Value {
             out.push((i, was[*j].1.clone()));
         }
     }
-    out.sort_by_key(|(i, _)| *i);
+    sort_by_key(&mut out, |(i, _)| *i);
     out.into_iter().map(|(i, sharding)| json!([i, sharding])).collect()
 }

@@ -1,6 +1,7 @@
 //! A measured run, from a trace in the format of Chrome and Perfetto.
 
 use meshwork_ir::hash::HashMap;
+use meshwork_mesh::sort_by_key;
 use serde_json::{Value, json};
 use thiserror::Error;
 
@@ -97,7 +98,7 @@ impl Run {
                 _ => {}
             }
         }
-        run.events.sort_by_key(|e| (e.process, e.thread, e.start, -e.length));
+        sort_by_key(&mut run.events, |e| (e.process, e.thread, e.start, -e.length));
         run.processes.sort();
         Ok(run)
     }

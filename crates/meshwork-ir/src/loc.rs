@@ -65,6 +65,7 @@ impl Loc {
     }
 
     /// Not known.
+    #[inline]
     pub fn unknown() -> Loc {
         Loc::Unknown
     }

@@ -6,6 +6,7 @@
 
 use crate::axis::AxisRef;
 use crate::mesh::Mesh;
+use crate::sort::sort_by;
 
 /// How one list of axes relates to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +66,7 @@ pub fn extend(list: &mut Vec<AxisRef>, more: impl IntoIterator<Item = AxisRef>, 
 
 /// Sorts axes that do not overlap into mesh order and merges adjacent ones.
 pub fn sort_and_merge(axes: &mut Vec<AxisRef>, mesh: &Mesh) {
-    axes.sort_by(|a, b| a.cmp_in(b, mesh));
+    sort_by(axes, |a, b| a.cmp_in(b, mesh));
     let sorted = std::mem::take(axes);
     extend(axes, sorted, mesh);
 }

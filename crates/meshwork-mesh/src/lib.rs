@@ -32,6 +32,7 @@
 //! | `shard` | which elements each device holds; groups of devices |
 //! | `topology` | [`Topology`]: how devices are connected, and meshes that keep neighbors close |
 //! | `number` | divisors |
+//! | `sort` | sorting with little code |
 //! | [`notebook`] | how values show themselves under evcxr |
 //! | `picture` | [`Picture`]: which devices hold which block, as text and SVG |
 //! | `text` | Shardy's text forms |
@@ -63,6 +64,7 @@ mod picture;
 mod query;
 mod shard;
 mod sharding;
+mod sort;
 pub mod spec;
 mod text;
 mod topology;
@@ -76,6 +78,7 @@ pub use number::{gcd, prime_factors};
 pub use picture::{Block, Picture};
 pub use shard::{ceil_div, device_groups, shard_index, shard_range, slice_at, slice_of, slices};
 pub use sharding::{DimSharding, MeshRef, Reduction, Sharding};
+pub use sort::{sort_by, sort_by_key};
 pub use spec::{Axes, Dim, P, dim};
 pub use text::{
     AxisList, Cursor, ParseError, Quoted, SymbolName, bare_identifier, parse_axis, parse_axis_list, parse_dim_sharding,

@@ -13,6 +13,7 @@ use crate::axis::AxisRef;
 use crate::error::ShardingError;
 use crate::mesh::Mesh;
 use crate::sharding::Sharding;
+use crate::sort::sort_by;
 
 /// Checks a sharding against its mesh and, if given, the rank of its tensor.
 pub fn verify_sharding(sharding: &Sharding, mesh: &Mesh, rank: Option<usize>) -> Result<(), ShardingError> {
@@ -124,7 +125,7 @@ impl<'a> AxisUse<'a> {
     /// Checks the sub-axes that were seen: each valid, and no two in each other's way.
     pub fn finish(self) -> Result<(), ShardingError> {
         let mut subs: Vec<&AxisRef> = self.seen.iter().copied().filter(|a| !a.is_full()).collect();
-        subs.sort_by(|a, b| a.cmp_in(b, self.mesh));
+        sort_by(&mut subs, |a, b| a.cmp_in(b, self.mesh));
         for (index, &axis) in subs.iter().enumerate() {
             if self.seen.contains(&&AxisRef::full(axis.name.clone())) {
                 return Err(ShardingError::FullAndSub { axis: axis.name.clone() });

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use meshwork_mesh::sort_by_key;
 use meshwork_pjrt_abi::{self as abi, NamedValue, NamedValueData, named};
 use meshwork_runtime::MemoryUse;
 
@@ -124,7 +125,7 @@ impl Client {
         let own = call!(plugin, client_addressable_devices, abi::ClientAddressableDevices { client, ..blank() })?;
         let own = slice(own.addressable_devices, own.num_addressable_devices);
         made.devices = own.iter().map(|&device| describe(plugin, device)).collect::<Result<_, _>>()?;
-        made.devices.sort_by_key(|d| d.id);
+        sort_by_key(&mut made.devices, |d| d.id);
         made.all_devices = call!(plugin, client_devices, abi::ClientDevices { client, ..blank() })?.num_devices;
         if transfers == Transfers::Direct {
             let _ = made.staging.set(None);

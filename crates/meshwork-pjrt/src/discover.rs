@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+use meshwork_mesh::sort_by;
+
 use crate::plugin::PjrtError;
 
 /// An installed plugin.
@@ -90,7 +92,7 @@ fn subfolders(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(|e| Some(e.ok()?.path()));
     let mut folders: Vec<PathBuf> = entries.filter(|p| p.is_dir()).collect();
     // Newer versions first.
-    folders.sort_by(|a, b| b.cmp(a));
+    sort_by(&mut folders, |a, b| b.cmp(a));
     folders
 }
 

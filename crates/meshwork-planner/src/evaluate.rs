@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use meshwork_mesh::{DimSharding, MeshAxis};
+use meshwork_mesh::{DimSharding, MeshAxis, sort_by, sort_by_key};
 use meshwork_partition::{Contract, Machine, Plan};
 
 use crate::cut::Cut;
@@ -191,7 +191,7 @@ impl<'a> Evaluator<'a> {
                 }
             }
         }
-        notes.sort_by(|a, b| a.0.total_cmp(&b.0));
+        sort_by(&mut notes, |a, b| a.0.total_cmp(&b.0));
         notes.into_iter().for_each(|(after, judged)| self.note(after, judged));
         assignments.iter().map(|a| self.seen.get(a).copied().flatten()).collect()
     }
@@ -207,7 +207,7 @@ impl<'a> Evaluator<'a> {
     pub fn best(&self, count: usize) -> Vec<Assignment> {
         let scored = self.seen.iter().filter_map(|(a, judged)| Some((judged.as_ref()?.score(self.limits), a)));
         let mut scored: Vec<(f64, &Assignment)> = scored.collect();
-        scored.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(b.1)));
+        sort_by(&mut scored, |a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(b.1)));
         scored.into_iter().take(count).map(|(_, a)| a.clone()).collect()
     }
 
@@ -331,7 +331,7 @@ pub fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync)
         }
     });
     let mut done = done.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
-    done.sort_by_key(|(i, _)| *i);
+    sort_by_key(&mut done, |(i, _)| *i);
     done.into_iter().map(|(_, result)| result).collect()
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use meshwork_ir::Module;
-use meshwork_mesh::{Mesh, Sharding};
+use meshwork_mesh::{Mesh, Sharding, sort_by_key};
 use meshwork_partition::plan::{human_bytes, human_seconds};
 use meshwork_partition::{CompileError, Lock, Machine, Plan};
 use regex_lite::Regex;
@@ -268,7 +268,7 @@ impl Candidate {
                 out.push(PlacedArray { place: ArrayPlace::Products, name, sharding });
             }
         }
-        out.sort_by_key(|placed| match placed.place {
+        sort_by_key(&mut out, |placed| match placed.place {
             ArrayPlace::Argument(i) => (0, i),
             ArrayPlace::Result(r) => (1, r),
             ArrayPlace::Products => (2, 0),

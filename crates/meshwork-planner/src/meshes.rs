@@ -1,6 +1,6 @@
 //! Meshes to choose from: the ways to arrange a number of devices along at most three axes.
 
-use meshwork_mesh::Mesh;
+use meshwork_mesh::{Mesh, sort_by_key};
 
 use crate::error::PlannerError;
 
@@ -39,7 +39,7 @@ fn factorizations(n: i64, count: usize) -> Vec<Vec<i64>> {
             }
         }
     }
-    out.sort_by_key(|sizes| sizes[1..].iter().product::<i64>());
+    sort_by_key(&mut out, |sizes| sizes[1..].iter().product::<i64>());
     out
 }
 

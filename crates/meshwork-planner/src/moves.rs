@@ -3,6 +3,8 @@
 //! The list of a space is always the same, so that a search can go on behind the move that it came to, from whatever
 //! assignment it is at by then.
 
+use meshwork_mesh::sort_by;
+
 use crate::seeds::{Products, State, small, with_more};
 use crate::site::SiteKind;
 use crate::space::{Assignment, Choice, Space};
@@ -87,7 +89,7 @@ pub fn moves(space: &Space, colours: &[usize]) -> Vec<Move> {
     let mut sites: Vec<usize> = (0..space.sites.len()).collect();
     let is_product = |s: usize| space.sites[s].kind == SiteKind::Product;
     let bytes = |s: usize| space.sites[s].bytes;
-    sites.sort_by(|&a, &b| is_product(a).cmp(&is_product(b)).then(bytes(b).total_cmp(&bytes(a))));
+    sort_by(&mut sites, |&a, &b| is_product(a).cmp(&is_product(b)).then(bytes(b).total_cmp(&bytes(a))));
     for site in sites {
         for axis in axes.clone() {
             out.extend(space.domains[site][axis].iter().map(|&choice| Move::Set { site, axis, choice }));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use meshwork_ir::Module;
-use meshwork_mesh::{Mesh, P};
+use meshwork_mesh::{Mesh, P, sort_by};
 use meshwork_partition::{Contract, Lock, Machine};
 
 use crate::bound::lower_bounds;
@@ -243,7 +243,7 @@ impl<'a> Planner<'a> {
                 Err(error) => return Err(error),
             }
         }
-        ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
+        sort_by(&mut ranked, |a, b| a.0.total_cmp(&b.0));
         let best = ranked.len().min(MESHES);
         for (i, (_, mesh)) in ranked.into_iter().take(best).enumerate() {
             let share = 0.4 + 0.6 * (i + 1) as f64 / best as f64;
@@ -392,7 +392,7 @@ struct Outcome {
 impl Outcome {
     fn join(&mut self, other: Outcome) {
         self.candidates.extend(other.candidates);
-        self.candidates.sort_by(|a, b| a.verdict().seconds.total_cmp(&b.verdict().seconds));
+        sort_by(&mut self.candidates, |a, b| a.verdict().seconds.total_cmp(&b.verdict().seconds));
         self.evaluations += other.evaluations;
         self.estimates += other.estimates;
         for improvement in other.improvements {

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use meshwork_mesh::{sort_by, sort_by_key};
+
 use crate::colours::Census;
 use crate::evaluate::{Evaluator, Form, Judged};
 use crate::moves::{moves, together};
@@ -165,7 +167,7 @@ fn add_together(pool: &mut Pool, evaluator: &mut Evaluator<'_>, from: &Assignmen
     if better.len() < 2 {
         return;
     }
-    better.sort_by(|a, b| a.0.total_cmp(&b.0));
+    sort_by(&mut better, |a, b| a.0.total_cmp(&b.0));
     let of = |count: usize| together(evaluator.space, from, better.iter().take(count).map(|(_, a)| *a));
     let several: Vec<Assignment> = [better.len(), better.len().div_ceil(2), 2].into_iter().filter_map(of).collect();
     pool.add_all(evaluator, &several);
@@ -194,7 +196,7 @@ impl Pool {
         let limits = evaluator.limits;
         // Of plans that take the same time, the one that sends less, then the one that needs less memory.
         let key = |e: &Entry| (e.judged.score(limits), e.judged.verdict.sent, e.judged.verdict.peak);
-        self.list.sort_by(|a, b| key(a).partial_cmp(&key(b)).unwrap_or(std::cmp::Ordering::Equal));
+        sort_by(&mut self.list, |a, b| key(a).partial_cmp(&key(b)).unwrap_or(std::cmp::Ordering::Equal));
         // Each annotation of the best is left out once, and those that stay once more, to say what they are good for.
         let best = self.list.first().map_or(0, |e| evaluator.space.annotated(&e.assignment));
         evaluator.reserve = if matches!(evaluator.form, Form::Whole(_)) { 2 * best + 3 } else { 0 };
@@ -214,7 +216,7 @@ impl Pool {
 
     fn leanest(&self) -> impl Iterator<Item = &Entry> {
         let mut by_peak: Vec<&Entry> = self.list.iter().collect();
-        by_peak.sort_by_key(|e| e.judged.verdict.peak);
+        sort_by_key(&mut by_peak, |e| e.judged.verdict.peak);
         by_peak.into_iter().take(2)
     }
 
@@ -277,7 +279,7 @@ fn add_combined(pool: &mut Pool, evaluator: &mut Evaluator<'_>, sets: &[BTreeSet
         let judged = evaluator.judge_all(&list);
         let mut ranked: Vec<(Assignment, Judged)> =
             list.into_iter().zip(judged).filter_map(|(a, j)| Some((a, j?))).collect();
-        ranked.sort_by(|a, b| a.1.verdict.seconds.total_cmp(&b.1.verdict.seconds));
+        sort_by(&mut ranked, |a, b| a.1.verdict.seconds.total_cmp(&b.1.verdict.seconds));
         ranked.truncate(PER_AXIS);
         let with = |(rank, a): &(usize, Assignment)| {
             let idle = std::iter::once((rank + PER_AXIS, a.clone()));

@@ -8,6 +8,8 @@
 
 use std::collections::BTreeSet;
 
+use meshwork_mesh::sort_by;
+
 use crate::colours::Census;
 use crate::site::{Site, SiteKind};
 use crate::space::{Assignment, Choice, Space};
@@ -105,7 +107,9 @@ pub fn ranked_colours(space: &Space, census: &Census) -> Vec<usize> {
     let used: BTreeSet<usize> = arguments.flat_map(|site| site.colours.iter().copied()).collect();
     let mut colours: Vec<usize> = used.into_iter().collect();
     let weight = |c: usize| census.weights.get(&c).map_or((0.0, 0.0), |w| (w.flops, w.bytes));
-    colours.sort_by(|&a, &b| weight(b).partial_cmp(&weight(a)).unwrap_or(std::cmp::Ordering::Equal).then(a.cmp(&b)));
+    sort_by(&mut colours, |&a, &b| {
+        weight(b).partial_cmp(&weight(a)).unwrap_or(std::cmp::Ordering::Equal).then(a.cmp(&b))
+    });
     colours
 }
 
@@ -113,7 +117,7 @@ pub fn ranked_colours(space: &Space, census: &Census) -> Vec<usize> {
 pub fn small(space: &Space) -> f64 {
     let states = space.sites.iter().filter(|site| site.kind == SiteKind::State);
     let mut bytes: Vec<f64> = states.map(|site| site.bytes).collect();
-    bytes.sort_by(f64::total_cmp);
+    sort_by(&mut bytes, f64::total_cmp);
     let most = SMALL * bytes.iter().sum::<f64>();
     let mut sum = 0.0;
     let together = bytes.into_iter().take_while(|own| {

@@ -9,6 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use meshwork_ir::op::ContractOp;
 use meshwork_ir::{Attr, Module, OpId, OpKind, Type, ValueId, Walk};
+use meshwork_mesh::{sort_by, sort_by_key};
 use meshwork_partition::plan::{loc_name, short_type};
 
 use crate::colours::Colours;
@@ -91,7 +92,7 @@ pub fn sites(module: &Module, colours: &mut Colours, layers: Layers, class: &[St
         }
     }
     let mut groups: Vec<Vec<usize>> = groups.into_values().collect();
-    groups.sort_by_key(|list| list[0]);
+    sort_by_key(&mut groups, |list| list[0]);
     if layers == Layers::Auto && groups.len() > MANY_SITES {
         groups = tie_layers(module, &args, &names, &groups, class);
         for list in &groups {
@@ -181,7 +182,7 @@ fn tie_layers(
     }
     let mut out: Vec<Vec<usize>> = tied.into_values().collect();
     out.iter_mut().for_each(|list| list.sort_unstable());
-    out.sort_by_key(|list| list[0]);
+    sort_by_key(&mut out, |list| list[0]);
     out
 }
 
@@ -230,7 +231,7 @@ fn products(module: &Module, func: OpId, colours: &Colours) -> Vec<(String, Vec<
         elements as f64 * list.len() as f64
     };
     let mut groups: Vec<_> = groups.into_iter().collect();
-    groups.sort_by(|a, b| bytes(&b.1).total_cmp(&bytes(&a.1)).then(a.1.cmp(&b.1)));
+    sort_by(&mut groups, |a, b| bytes(&b.1).total_cmp(&bytes(&a.1)).then(a.1.cmp(&b.1)));
     groups.truncate(PRODUCTS);
     groups.into_iter().map(|((ty, _), list)| (format!("products {ty}"), list)).collect()
 }

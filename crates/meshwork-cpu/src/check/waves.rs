@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use meshwork_mesh::sort_by_key;
+
 use super::state::{Memory, Place};
 use crate::exec::tape::{Item, Loop, Tape};
 use crate::exec::wave::{Cell, Wave, What};
@@ -128,7 +130,7 @@ impl Waves<'_> {
         for &buf in step.writes.iter().filter(|b| !step.reads.contains(b)) {
             let mut written: Vec<_> =
                 touches().filter(|t| t.written && t.buf == buf).map(|t| t.bytes.clone()).collect();
-            written.sort_by_key(|r| r.start);
+            sort_by_key(&mut written, |r| r.start);
             let end = written.iter().fold(0, |end, r| if r.start <= end { r.end.max(end) } else { end });
             if end < self.bytes(buf) {
                 return Err(format!("{}: its cells write {end} bytes of {:?}", step.name, buf));
@@ -200,7 +202,7 @@ impl Waves<'_> {
             }
         }
         for mut stretches in all.into_values() {
-            stretches.sort_by_key(|s| s.from);
+            sort_by_key(&mut stretches, |s| s.from);
             let mut open: Vec<&Stretch> = vec![];
             for s in &stretches {
                 open.retain(|o| o.to > s.from);

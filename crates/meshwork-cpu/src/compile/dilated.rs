@@ -4,6 +4,7 @@
 
 use meshwork_ir::attr::ConvDims;
 use meshwork_ir::{Attr, Module, OpId, Type, ValueId, ValueMap};
+use meshwork_mesh::sort_by_key;
 
 use super::pooling::{Window, combinations, interleave};
 use super::stencil::Emitter;
@@ -121,7 +122,7 @@ pub(crate) fn convolution(module: &mut Module, op: OpId) -> bool {
 /// For each phase in the order of the result's dimensions, its number in the order of the spatial dimensions.
 fn output_order(numbers: &ConvDims, dims: &[Dim]) -> Vec<usize> {
     let mut sorted: Vec<usize> = (0..dims.len()).collect();
-    sorted.sort_by_key(|&i| numbers.output_spatial[i]);
+    sort_by_key(&mut sorted, |&i| numbers.output_spatial[i]);
     let lists: Vec<Vec<i64>> = sorted.iter().map(|&i| (0..dims[i].base).collect()).collect();
     let number = |phase: Vec<i64>| {
         let mut of = vec![0; dims.len()];

@@ -6,6 +6,7 @@
 
 use meshwork_ir::op::{BinaryOp, MovementOp};
 use meshwork_ir::{Attr, Literal, Module, OpId, OpKind, OpSpec, Type, ValueId};
+use meshwork_mesh::sort_by_key;
 
 use super::stencil::Emitter;
 use crate::kernel::ir::Combine;
@@ -66,7 +67,7 @@ pub(crate) fn reduce_window(module: &mut Module, op: OpId) -> bool {
     } else {
         // Those with strides first: they leave less to do.
         let mut order: Vec<usize> = (0..dims.len()).filter(|&d| !dims[d].is_plain()).collect();
-        order.sort_by_key(|&d| (-dims[d].stride, d));
+        sort_by_key(&mut order, |&d| (-dims[d].stride, d));
         for d in order {
             let mut one: Vec<Window> = e.module.ty(value).dims().iter().map(|&n| Window::plain(n)).collect();
             one[d] = dims[d];

@@ -8,6 +8,8 @@
 //!
 //! A kernel would move such elements one by one.
 
+use meshwork_mesh::sort_by_key;
+
 use super::nest::{Array, Loop};
 use crate::kernel::ir::Call;
 use crate::library::transpose::{Planes, transpose};
@@ -44,7 +46,7 @@ pub(super) fn find(arrays: &[Array], inputs: usize, n: i64) -> Vec<Interleaved> 
         return found;
     }
     let mut order: Vec<usize> = (0..arrays.len()).collect();
-    order.sort_by_key(|&i| (i >= inputs, arrays[i].offset));
+    sort_by_key(&mut order, |&i| (i >= inputs, arrays[i].offset));
     let mut taken = vec![false; arrays.len()];
     for (at, &i) in order.iter().enumerate() {
         let (first, is_output) = (&arrays[i], i >= inputs);

@@ -2,6 +2,7 @@
 
 use meshwork_ir::hash::HashSet;
 use meshwork_ir::{OpId, ValueId};
+use meshwork_mesh::sort_by_key;
 
 use super::affine::identity;
 use super::group::MAX_OUTPUTS;
@@ -30,7 +31,7 @@ impl Compiler<'_> {
         };
         // Operands before what is made of them: what is stored is near for the rest.
         let mut candidates: Vec<ValueId> = survey.inside.iter().copied().filter(|&v| wanted(v)).collect();
-        candidates.sort_by_key(|v| self.fuse.depth[v.index()]);
+        sort_by_key(&mut candidates, |v| self.fuse.depth[v.index()]);
         let mut out: Vec<ValueId> = candidates.iter().copied().filter(|&v| must(v)).collect();
         for value in candidates {
             let dims = module.ty(value).dims();

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use meshwork_ir::Scalar;
 use meshwork_ir::attr::ConvDims;
 use meshwork_ir::{Attr, ElementType, Literal, OpId};
+use meshwork_mesh::sort_by_key;
 
 use super::attrs;
 use super::copy::{copy, view_of};
@@ -187,9 +188,9 @@ impl Loops {
         } else {
             stack.push(batch)
         }
-        positions.sort_by_key(|l| std::cmp::Reverse(l.out));
+        sort_by_key(&mut positions, |l| std::cmp::Reverse(l.out));
         // Longest runs of whichever operand the micro-kernel may read in place.
-        taps.sort_by_key(|l| std::cmp::Reverse(if features_last { l.lhs.abs() } else { l.rhs.abs() }));
+        sort_by_key(&mut taps, |l| std::cmp::Reverse(if features_last { l.lhs.abs() } else { l.rhs.abs() }));
         Loops { stack, positions, taps, features: [feature], rhs_offset, features_last, out }
     }
 

@@ -1,6 +1,7 @@
 //! Convolutions in which every input feature makes its own output features: sums of shifted products.
 
 use meshwork_ir::{ElementType, OpId};
+use meshwork_mesh::sort_by_key;
 
 use super::conv::Conv;
 use super::nest::walk;
@@ -51,7 +52,7 @@ pub(super) fn lower(cx: &mut Lower<'_>, op: OpId, conv: &Conv) -> Result<bool, S
         Some(i) => loops.remove(i),
         None => (1, [size, size, size]),
     };
-    loops.sort_by_key(|l| std::cmp::Reverse(l.1[2]));
+    sort_by_key(&mut loops, |l| std::cmp::Reverse(l.1[2]));
     let dims: Vec<usize> = loops.iter().map(|l| l.0 as usize).collect();
     let strides: Vec<[isize; 3]> = loops.iter().map(|l| l.1).collect();
     let mut lines = vec![];

@@ -2,6 +2,7 @@
 //! whose elements are neighbors in the input. As products of matrices they would leave most of a tile empty.
 
 use meshwork_ir::{ElementType, OpId};
+use meshwork_mesh::sort_by_key;
 
 use super::conv::Conv;
 use super::copy::copy;
@@ -67,8 +68,8 @@ pub(super) fn lower(cx: &mut Lower<'_>, op: OpId, conv: &Conv) -> bool {
         depth.push((n, [at(lhs, i) * conv.rhs_dilation[s] as isize, step, 0]));
     }
     // The input is gone through in the order of memory.
-    loops.sort_by_key(|l| std::cmp::Reverse(l.1[2]));
-    depth.sort_by_key(|l| std::cmp::Reverse(l.1[0]));
+    sort_by_key(&mut loops, |l| std::cmp::Reverse(l.1[2]));
+    sort_by_key(&mut depth, |l| std::cmp::Reverse(l.1[0]));
     let mut lines = vec![];
     let each = |list: &[Loop], start: [isize; 3], visit: &mut dyn FnMut([isize; 3])| {
         let (dims, strides): (Vec<usize>, Vec<[isize; 3]>) = list.iter().map(|l| (l.0 as usize, l.1)).unzip();

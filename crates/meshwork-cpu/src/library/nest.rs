@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use meshwork_mesh::sort_by_key;
+
 /// A box of elements as `N` operands see it: per dimension an extent and each operand's byte stride.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Nest<const N: usize> {
@@ -21,7 +23,7 @@ impl<const N: usize> Nest<N> {
         let stride = |d: usize| strides.map(|s| s[d] as isize);
         let mut loops: Vec<(usize, [isize; N])> =
             (0..dims.len()).filter(|&d| dims[d] != 1).map(|d| (dims[d] as usize, stride(d))).collect();
-        loops.sort_by_key(|(_, s)| std::cmp::Reverse(s[0].unsigned_abs()));
+        sort_by_key(&mut loops, |(_, s)| std::cmp::Reverse(s[0].unsigned_abs()));
         let mut out = Nest { dims: vec![], strides: vec![] };
         for (n, s) in loops {
             match (out.dims.last_mut(), out.strides.last_mut()) {

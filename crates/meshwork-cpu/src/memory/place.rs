@@ -23,9 +23,9 @@ pub fn place(items: &[Item]) -> (Vec<usize>, usize) {
     let thorough = order.len() <= THOROUGH;
     // Large ones first leave the fewest holes; in order of time holes are found faster.
     if thorough {
-        order.sort_by_key(|&i| (std::cmp::Reverse(items[i].bytes), span(&items[i]).0, i))
+        meshwork_mesh::sort_by_key(&mut order, |&i| (std::cmp::Reverse(items[i].bytes), span(&items[i]).0, i))
     } else {
-        order.sort_by_key(|&i| (span(&items[i]).0, std::cmp::Reverse(items[i].bytes), i))
+        meshwork_mesh::sort_by_key(&mut order, |&i| (span(&items[i]).0, std::cmp::Reverse(items[i].bytes), i))
     }
     let mut offsets = vec![0; items.len()];
     let mut total = 0;

@@ -12,6 +12,7 @@
 use std::collections::BTreeMap;
 
 use meshwork_ir::hash::{HashMap, HashSet};
+use meshwork_mesh::sort_by_key;
 
 use super::live::{Live, MoveKind, Origin, Segment, Touching, compatible, live};
 use super::peer_args::{PeerArg, peer_args};
@@ -157,7 +158,7 @@ impl Sets {
         self.leader[from] = to as u32;
         let segments = std::mem::take(&mut self.segments[from]);
         self.segments[to].extend(segments);
-        self.segments[to].sort_by_key(|s| (s.start, s.end));
+        sort_by_key(&mut self.segments[to], |s| (s.start, s.end));
         let members = std::mem::take(&mut self.members[from]);
         self.members[to].extend(members);
         self.arg[to] = self.arg[to].or(self.arg[from]);
@@ -301,7 +302,7 @@ fn coalesce(program: &Program, live: &Live, apart: impl Fn(u32) -> bool) -> Sets
     };
     let touching: Touching = live.moves.iter().map(|m| ((m.from, m.to, m.at), m.since)).collect();
     let mut moves: Vec<_> = live.moves.iter().collect();
-    moves.sort_by_key(|m| (m.kind, m.at));
+    sort_by_key(&mut moves, |m| (m.kind, m.at));
     for m in moves {
         let (a, b) = (sets.find(m.from), sets.find(m.to));
         if a == b || sets.fixed[a as usize] || sets.fixed[b as usize] {

@@ -125,6 +125,20 @@ pub(crate) fn bounds(ty: &TensorType) -> Option<Vec<Option<i64>>> {
     Some(list.split(',').map(|b| b.trim().parse().ok()).collect())
 }
 
+/// The dimensions of a list and those of `set`, a bit each, if all are different dimensions of a tensor of rank `rank` and
+/// there are bits for them.
+#[inline]
+pub(super) fn set_of(dims: &[i64], rank: usize, set: u64) -> Option<u64> {
+    let mut set = set;
+    for &d in dims {
+        if d as u64 >= rank as u64 || d >= 64 || set >> d & 1 == 1 {
+            return None;
+        }
+        set |= 1 << d;
+    }
+    Some(set)
+}
+
 /// A value that appears twice.
 pub(crate) fn duplicate(values: impl IntoIterator<Item = i64> + Clone) -> Option<i64> {
     if values.clone().into_iter().is_sorted_by(|a, b| a < b) {
@@ -361,7 +375,11 @@ impl<'a> OpTypes<'a> {
     }
 
     /// Checks that `dims` are distinct dimensions of a tensor of rank `rank`.
+    #[inline]
     pub(super) fn distinct_dims(&self, attr: &'static str, dims: &[i64], rank: usize) -> Result<(), Wrong> {
+        if set_of(dims, rank, 0).is_some() {
+            return Ok(());
+        }
         self.dims_in_range(attr, dims, rank)?;
         match duplicate(dims.iter().copied()) {
             Some(d) => Err(self.bad_attr(attr, format!("lists dimension {d} twice: {}", list(dims)))),

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use smallvec::smallvec;
 use smol_str::format_smolstr;
 
-use super::check::{Elems, dim, dims_agree, duplicate, list, shapes_agree};
+use super::check::{Elems, dim, dims_agree, duplicate, list, set_of, shapes_agree};
 use super::window::{Window, padding};
 use super::{Inferred, OpTypes, Wrong};
 use crate::attr::{ConvDims, DotDims};
@@ -58,7 +58,14 @@ pub(super) fn dot_general(t: &OpTypes) -> Inferred {
     if has_more {
         precision(t)?;
     }
-    dot_dims(t, dims, lhs, rhs)?;
+    let named = |batch, contract, rank| set_of(contract, rank, set_of(batch, rank, 0)?);
+    let of_lhs = named(&dims.lhs_batch, &dims.lhs_contract, lhs.rank());
+    let of_rhs = named(&dims.rhs_batch, &dims.rhs_contract, rhs.rank());
+    if of_lhs.is_none() || of_rhs.is_none() {
+        named_once(t, dims, lhs, rhs)?;
+    }
+    paired("batching", t, (lhs, &dims.lhs_batch), (rhs, &dims.rhs_batch))?;
+    paired("contracting", t, (lhs, &dims.lhs_contract), (rhs, &dims.rhs_contract))?;
     if has_more {
         dot_algorithm(t)?;
     }
@@ -66,15 +73,19 @@ pub(super) fn dot_general(t: &OpTypes) -> Inferred {
     for (&l, &r) in dims.lhs_batch.iter().zip(&dims.rhs_batch) {
         shape.push(if lhs.dims[l as usize] == DYNAMIC { rhs.dims[r as usize] } else { lhs.dims[l as usize] });
     }
-    free_dims(&mut shape, lhs, &dims.lhs_batch, &dims.lhs_contract);
-    free_dims(&mut shape, rhs, &dims.rhs_batch, &dims.rhs_contract);
+    free_dims(&mut shape, lhs, of_lhs, [&dims.lhs_batch, &dims.lhs_contract]);
+    free_dims(&mut shape, rhs, of_rhs, [&dims.rhs_batch, &dims.rhs_contract]);
     product(t, shape, lhs)
 }
 
-/// Appends the extents of `ty` that are neither batch nor contracted.
-fn free_dims(shape: &mut Dims, ty: &TensorType, batch: &[i64], contract: &[i64]) {
-    for (d, &size) in (0..).zip(&ty.dims) {
-        if !batch.iter().chain(contract).any(|&named| named == d) {
+/// Appends the extents of `ty` that are neither batch nor contracted. Those that are, are the lists and, if it is there, the set.
+fn free_dims(shape: &mut Dims, ty: &TensorType, set: Option<u64>, lists: [&[i64]; 2]) {
+    for (d, &size) in ty.dims.iter().enumerate() {
+        let is_named = match set {
+            Some(set) => d < 64 && set >> d & 1 == 1,
+            None => lists.iter().any(|list| list.contains(&(d as i64))),
+        };
+        if !is_named {
             shape.push(size);
         }
     }
@@ -101,28 +112,35 @@ fn dot_algorithm(t: &OpTypes) -> Result<(), Wrong> {
     }
 }
 
-fn dot_dims(t: &OpTypes, dims: &DotDims, lhs: &TensorType, rhs: &TensorType) -> Result<(), Wrong> {
+/// Checks that each dimension of a product is one of its operand and named once.
+#[cold]
+fn named_once(t: &OpTypes, dims: &DotDims, lhs: &TensorType, rhs: &TensorType) -> Result<(), Wrong> {
     t.disjoint("lhs_batching_dimensions", &dims.lhs_batch, "lhs_contracting_dimensions", &dims.lhs_contract)?;
     t.disjoint("rhs_batching_dimensions", &dims.rhs_batch, "rhs_contracting_dimensions", &dims.rhs_contract)?;
     t.dims_in_range("lhs_batching_dimensions", &dims.lhs_batch, lhs.rank())?;
     t.dims_in_range("lhs_contracting_dimensions", &dims.lhs_contract, lhs.rank())?;
     t.dims_in_range("rhs_batching_dimensions", &dims.rhs_batch, rhs.rank())?;
-    t.dims_in_range("rhs_contracting_dimensions", &dims.rhs_contract, rhs.rank())?;
-    for (what, left, right) in
-        [("batching", &dims.lhs_batch, &dims.rhs_batch), ("contracting", &dims.lhs_contract, &dims.rhs_contract)]
-    {
-        if left.len() != right.len() {
-            let detail = format!("pairs {what} dimensions {} of lhs with {} of rhs", list(left), list(right));
+    t.dims_in_range("rhs_contracting_dimensions", &dims.rhs_contract, rhs.rank())
+}
+
+/// Checks that dimensions of both operands come in pairs of equal extents.
+fn paired(
+    what: &str,
+    t: &OpTypes,
+    (lhs, left): (&TensorType, &[i64]),
+    (rhs, right): (&TensorType, &[i64]),
+) -> Result<(), Wrong> {
+    if left.len() != right.len() {
+        let detail = format!("pairs {what} dimensions {} of lhs with {} of rhs", list(left), list(right));
+        return Err(t.mismatch(detail));
+    }
+    for (&l, &r) in left.iter().zip(right) {
+        let (a, b) = (lhs.dims[l as usize], rhs.dims[r as usize]);
+        if !dims_agree(a, b) {
+            let detail = format!(
+                "pairs {what} dimensions of different sizes: lhs dimension {l} of {lhs} is {a}, rhs dimension {r} of {rhs} is {b}"
+            );
             return Err(t.mismatch(detail));
-        }
-        for (&l, &r) in left.iter().zip(right) {
-            let (a, b) = (lhs.dims[l as usize], rhs.dims[r as usize]);
-            if !dims_agree(a, b) {
-                let detail = format!(
-                    "pairs {what} dimensions of different sizes: lhs dimension {l} of {lhs} is {a}, rhs dimension {r} of {rhs} is {b}"
-                );
-                return Err(t.mismatch(detail));
-            }
         }
     }
     Ok(())

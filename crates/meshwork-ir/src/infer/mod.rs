@@ -246,9 +246,15 @@ pub(crate) fn infer(t: &OpTypes) -> Inferred {
         t.operands.iter().chain(t.wanted.iter().map(|&id| t.module.context.ty(id))).try_for_each(check)?;
     }
     let types = rule(t)?;
-    for result in types.iter() {
-        if let ResultType::New(ty) = result {
-            check(ty)?;
+    match &types {
+        ResultTypes::One(ResultType::Known(_)) => {}
+        ResultTypes::One(ResultType::New(ty)) => check(ty)?,
+        ResultTypes::Several(results) => {
+            for result in results {
+                if let ResultType::New(ty) = result {
+                    check(ty)?;
+                }
+            }
         }
     }
     Ok(types)

@@ -84,8 +84,9 @@ pub(super) fn broadcast_in_dim(t: &OpTypes) -> Inferred {
     same_elem_as_result(t, x, to)?;
     let dims = t.ints_of("broadcast_dimensions", x.rank(), "operand dimension")?;
     t.distinct_dims("broadcast_dimensions", &dims, to.rank())?;
-    for (i, &d) in dims.iter().enumerate() {
-        let (from, into) = (x.dims[i], to.dims[d as usize]);
+    let into = &to.dims[..];
+    for (i, (&d, &from)) in dims.iter().zip(&x.dims).enumerate() {
+        let into = into[d as usize];
         if from != DYNAMIC && from != 1 && from != into {
             let detail = format!(
                 "cannot stretch operand dimension {i} of size {from} to result dimension {d} of size {}: {x} to {to}",

@@ -36,8 +36,14 @@ impl Module {
             self.values[v.index()].uses.push(Use { op: id, operand: i as u32 });
             own.push(v);
         }
-        for (i, &ty) in types.iter().enumerate() {
-            results.push(self.new_value(ty, Def::Result(id, i as u32)));
+        match types {
+            // Nearly always.
+            &[ty] => results.push(self.new_value(ty, Def::Result(id, 0))),
+            types => {
+                for (i, &ty) in types.iter().enumerate() {
+                    results.push(self.new_value(ty, Def::Result(id, i as u32)));
+                }
+            }
         }
         self.ops.push(Op {
             kind,
@@ -98,6 +104,7 @@ impl Module {
     }
 
     /// The only result of `op`. Panics if it has none: for ops the caller has just built.
+    #[inline]
     pub fn result(&self, op: OpId) -> ValueId {
         self.op(op).results[0]
     }

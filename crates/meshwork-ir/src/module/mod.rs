@@ -47,6 +47,7 @@ macro_rules! id {
 
         impl $name {
             /// The id of position `index`; arenas hold less than 2^32 items.
+            #[inline]
             fn at(index: usize) -> $name {
                 $name(NonZeroU32::MIN.saturating_add(index as u32))
             }
@@ -119,6 +120,7 @@ pub struct Op {
 
 impl Op {
     /// Which operation it is.
+    #[inline]
     pub fn kind(&self) -> OpKind {
         self.kind
     }
@@ -420,6 +422,7 @@ impl Module {
     }
 
     /// The block `id`.
+    #[inline]
     pub fn block(&self, id: BlockId) -> &Block {
         &self.blocks[id.index()]
     }

@@ -11,6 +11,7 @@
 
 use meshwork_ir::op::ControlOp;
 use meshwork_ir::{Attr, BlockId, Def, Module, OpId, OpKind, Type, ValueId, ValueMap};
+use meshwork_mesh::sort_by;
 
 use super::accumulate::runs;
 use super::linear::{dim_before, follow, rebuild};
@@ -54,7 +55,7 @@ pub fn gather_once(module: &mut Module, collectives: &mut [Collective], room: Op
         room.map(|room| room - module.entry().and_then(|f| peak_bytes(module, f)).map_or(0, |peak| peak.0) as f64);
     let worth = |w: &Whole| spared(module, collectives, w) / bytes_of(module, collectives, w).max(1.0);
     let mut order: Vec<(f64, Whole)> = wholes.into_iter().map(|w| (worth(&w), w)).collect();
-    order.sort_by(|a, b| b.0.total_cmp(&a.0));
+    sort_by(&mut order, |a, b| b.0.total_cmp(&a.0));
     for (_, whole) in order {
         let bytes = bytes_of(module, collectives, &whole);
         if room.is_some_and(|room| bytes > room) {

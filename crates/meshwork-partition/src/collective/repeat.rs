@@ -7,6 +7,7 @@
 use meshwork_ir::hash::HashMap;
 use meshwork_ir::op::MovementOp;
 use meshwork_ir::{BlockId, Module, OpId, OpKind, Use, ValueId, ValueMap};
+use meshwork_mesh::sort_by_key;
 
 use super::gathers::ancestor_in;
 use super::{Collective, CollectiveKind, Peers};
@@ -80,7 +81,7 @@ impl<'a> Freeing<'a> {
         let alive = (0..self.lives.all.len()).filter(|&i| is_alive(&self.lives.all[i]));
         let mut found: Vec<(usize, Vec<OpId>)> =
             alive.filter_map(|i| Some((i, self.gathered(self.lives.all[i].value)?))).collect();
-        found.sort_by_key(|(i, _)| (std::cmp::Reverse(self.lives.all[*i].bytes), self.lives.all[*i].value));
+        sort_by_key(&mut found, |(i, _)| (std::cmp::Reverse(self.lives.all[*i].bytes), self.lives.all[*i].value));
         let mut freed = 0.0;
         for (i, chain) in found {
             if freed >= excess {

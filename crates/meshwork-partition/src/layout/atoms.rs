@@ -1,6 +1,6 @@
 //! Atoms: mesh axes cut into prime pieces, so that every sub-axis is a list of small numbers.
 
-use meshwork_mesh::{AxisRef, Mesh, prime_factors};
+use meshwork_mesh::{AxisRef, Mesh, prime_factors, sort_by_key};
 use smallvec::SmallVec;
 
 use crate::plan::cost::Links;
@@ -52,7 +52,7 @@ impl Atoms {
                 chain.push(stride);
             }
         }
-        chain.sort_unstable_by_key(|&stride| std::cmp::Reverse(stride));
+        sort_by_key(&mut chain, |&stride| std::cmp::Reverse(stride));
         let mut atoms = vec![];
         let mut stride = mesh.device_count();
         for (axis, a) in mesh.axes().iter().enumerate() {

@@ -1,5 +1,7 @@
 //! Warnings about a plan: whole arrays that are gathered because of a position that only the run knows, and what to write instead.
 
+use meshwork_mesh::sort_by;
+
 use crate::plan::explain::human_bytes;
 use crate::plan::{Plan, PlannedCollective};
 
@@ -29,7 +31,7 @@ pub fn warnings(plan: &Plan) -> Vec<String> {
             }
         }
     }
-    found.sort_by(|a, b| b.0.total_cmp(&a.0));
+    sort_by(&mut found, |a, b| b.0.total_cmp(&a.0));
     found.into_iter().map(|(sent, line)| line.replacen("{sent}", &human_bytes(sent), 1)).collect()
 }
 

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use meshwork_mesh::sort_by;
+
 use crate::compile::Compiled;
 use crate::plan::advice::warnings;
 use crate::plan::cause::Annotation;
@@ -56,7 +58,7 @@ fn lines(plan: &Plan) -> Vec<Line<'_>> {
             None => out.push(Line { first: c, all: vec![c] }),
         }
     }
-    out.sort_by(|a, b| b.sent().total_cmp(&a.sent()));
+    sort_by(&mut out, |a, b| b.sent().total_cmp(&a.sent()));
     out
 }
 
@@ -162,7 +164,7 @@ fn time(plan: &Plan, run: &Simulation, machine: &Machine, out: &mut String) {
     let _ = write!(out, "about {} a run: {} computing", human_seconds(run.seconds), human_seconds(run.compute_seconds));
     if !plan.collectives.is_empty() {
         let mut lanes: Vec<&Lane> = run.lanes.iter().filter(|lane| lane.exposed_seconds > 0.0).collect();
-        lanes.sort_by(|a, b| b.exposed_seconds.total_cmp(&a.exposed_seconds));
+        sort_by(&mut lanes, |a, b| b.exposed_seconds.total_cmp(&a.exposed_seconds));
         let lanes: Vec<String> =
             lanes.iter().map(|lane| format!("{} {}", lane.axis, human_seconds(lane.exposed_seconds))).collect();
         let of = if lanes.is_empty() { String::new() } else { format!(" ({})", lanes.join(", ")) };
@@ -295,7 +297,7 @@ fn annotations(plan: &Plan, detail: Detail, out: &mut String) {
     if sent.is_empty() {
         return;
     }
-    sent.sort_by(|a, b| b.1.total_cmp(&a.1));
+    sort_by(&mut sent, |a, b| b.1.total_cmp(&a.1));
     let shown = if detail == Detail::Full { sent.len() } else { sent.len().min(SHORT / 2) };
     let rows: Vec<[String; 2]> = sent[..shown].iter().map(|(a, bytes)| [human_bytes(*bytes), a.to_string()]).collect();
     let _ = writeln!(out, "\nplaced by\n{}", align(&rows, &[true, false]).trim_end());

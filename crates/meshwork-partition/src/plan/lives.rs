@@ -2,6 +2,7 @@
 
 use meshwork_ir::hash::HashMap;
 use meshwork_ir::{Module, OpId, ValueId};
+use meshwork_mesh::sort_by_key;
 
 use crate::plan::memory::{Watch, argument_bytes, type_bytes, visit};
 
@@ -40,7 +41,7 @@ impl Lives {
         for (value, start) in std::mem::take(&mut lives.starts) {
             lives.all.push(Life { value, bytes: type_bytes(module.ty(value)), start, end });
         }
-        lives.all.sort_unstable_by_key(|life| (life.start, life.value));
+        sort_by_key(&mut lives.all, |life| (life.start, life.value));
         Some(lives)
     }
 

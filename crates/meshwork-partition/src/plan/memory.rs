@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use meshwork_ir::hash::{HashMap, HashSet};
 use meshwork_ir::op::{BodyOp, ControlOp, MovementOp};
 use meshwork_ir::{BlockId, Def, Module, OpId, OpKind, Type, ValueId};
+use meshwork_mesh::sort_by;
 use smallvec::SmallVec;
 
 use crate::plan::cause::{argument_name, place_of, short_name, short_type};
@@ -48,7 +49,7 @@ pub fn type_bytes(ty: &Type) -> i64 {
 pub fn peak(module: &Module, func: OpId) -> Peak {
     let Some((bytes, at)) = peak_bytes(module, func) else { return Peak::default() };
     let mut alive: Vec<Alive> = alive_at(module, func, at).into_iter().map(|v| describe(module, v)).collect();
-    alive.sort_by(|a, b| (b.bytes, &a.from).cmp(&(a.bytes, &b.from)));
+    sort_by(&mut alive, |a, b| (b.bytes, &a.from).cmp(&(a.bytes, &b.from)));
     Peak { bytes, at: name_of(module, at), alive }
 }
 

@@ -8,6 +8,7 @@
 use meshwork_ir::hash::HashSet;
 use meshwork_ir::op::BinaryOp;
 use meshwork_ir::{Direction, ElementType, Literal, ValueId};
+use meshwork_mesh::sort_by_key;
 
 use crate::collective::Peers;
 use crate::layout::DimLayout;
@@ -80,7 +81,7 @@ pub fn hops(block: i64, parts: i64, window: &Window) -> Vec<Hop> {
             shard += 1;
         }
     }
-    out.sort_by_key(|h| h.hop);
+    sort_by_key(&mut out, |h| h.hop);
     out
 }
 
@@ -132,7 +133,7 @@ impl Send {
             return true;
         }
         self.parts.push(Part { value, lo: hop.lo, moves: moves.to_vec() });
-        self.parts.sort_by_key(|p| std::cmp::Reverse(p.moves.len()));
+        sort_by_key(&mut self.parts, |p| std::cmp::Reverse(p.moves.len()));
         if self.parts[1..].iter().map(|p| p.moves.len()).sum::<usize>() > FEW_SENDERS {
             self.parts.retain(|p| p.lo != hop.lo);
             return false;

@@ -1,5 +1,7 @@
 //! The moves that can be made from a state of the search.
 
+use meshwork_mesh::sort_by_key;
+
 use super::search::{Lists, Search, State};
 use super::{Move, PER_COLLECTIVE};
 use crate::collective::Peers;
@@ -108,7 +110,7 @@ impl Search<'_> {
     fn goal_first(&self, list: &AtomList, d: usize) -> AtomList {
         let mut sorted = list.clone();
         let goal = &self.goal.lists[d];
-        sorted.sort_by_key(|a| goal.iter().position(|g| g == a).unwrap_or(usize::MAX));
+        sort_by_key(&mut sorted, |a| goal.iter().position(|g| g == a).unwrap_or(usize::MAX));
         sorted
     }
 

@@ -9,6 +9,7 @@
 
 use meshwork_ir::op::{BinaryOp, LinalgOp, MixedOp, MovementOp, UnaryOp};
 use meshwork_ir::{Attr, Direction, ElementType, OpId, OpKind, Type, ValueId};
+use meshwork_mesh::sort_by_key;
 use smallvec::SmallVec;
 
 use super::{Result, Splitter};
@@ -94,7 +95,7 @@ impl Grid {
             small += 1;
         }
         // Even shares of rows leave the elements where they are before, even shares of columns after.
-        out.sort_by_key(|g| (g.sent(), (g.rows % devices != 0) as u8 + (g.columns % devices != 0) as u8, g.rows));
+        sort_by_key(&mut out, |g| (g.sent(), (g.rows % devices != 0) as u8 + (g.columns % devices != 0) as u8, g.rows));
         out.dedup();
         out
     }

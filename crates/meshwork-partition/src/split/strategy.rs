@@ -10,6 +10,7 @@ use std::sync::Arc;
 use meshwork_ir::attr::{FactorKind, OpShardingRule};
 use meshwork_ir::op::{BodyOp, MovementOp};
 use meshwork_ir::{Combine, ElementType, OpKind, ValueId};
+use meshwork_mesh::sort_by_key;
 use smallvec::SmallVec;
 
 use crate::layout::atoms::{AtomList, Atoms};
@@ -224,7 +225,7 @@ impl Splitter<'_> {
             return Choice { assignment: only, weighed: String::new() };
         }
         for o in &mut options {
-            o.sort_by_key(|l| std::cmp::Reverse(l.len()));
+            sort_by_key(o, |l| std::cmp::Reverse(l.len()));
             o.push(AtomList::new());
         }
         // The quickest way, the one that sends least, and the one that computes least.

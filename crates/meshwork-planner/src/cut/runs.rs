@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use meshwork_ir::{Module, OpId};
+use meshwork_mesh::sort_by_key;
 
 /// Repetitions that make a run, at least.
 const REPEATED: usize = 4;
@@ -50,7 +51,7 @@ pub fn runs(module: &Module) -> Vec<Run> {
     let mut found: Vec<Run> = periods(&marks).into_iter().flat_map(|period| with_period(&marks, period)).collect();
     let number: HashMap<OpId, usize> = ops.iter().enumerate().map(|(i, &op)| (op, i)).collect();
     // Longest first; of two that cover as much, the one with the shorter period.
-    found.sort_by_key(|run| (std::cmp::Reverse(run.period * run.count), run.period));
+    sort_by_key(&mut found, |run| (std::cmp::Reverse(run.period * run.count), run.period));
     let mut out: Vec<Run> = vec![];
     for run in found {
         let apart = out.iter().all(|other| run.end() <= other.start || other.end() <= run.start);
@@ -61,7 +62,7 @@ pub fn runs(module: &Module) -> Vec<Run> {
     // Short runs inside a block of a long one say nothing about its blocks.
     let longest = out.first().map_or(0, |run| run.period * run.count);
     out.retain(|run| 8 * run.period * run.count >= longest);
-    out.sort_by_key(|run| run.start);
+    sort_by_key(&mut out, |run| run.start);
     out
 }
 
@@ -87,7 +88,7 @@ fn periods(marks: &[u64]) -> Vec<usize> {
         }
     }
     let mut often: Vec<(usize, usize)> = often.into_iter().filter(|(period, _)| *period >= ALIKE).collect();
-    often.sort_by_key(|&(period, times)| (std::cmp::Reverse(times), period));
+    sort_by_key(&mut often, |&(period, times)| (std::cmp::Reverse(times), period));
     often.into_iter().take(PERIODS).map(|(period, _)| period).collect()
 }
 

@@ -1,6 +1,7 @@
 //! The labels of an operation: which factor of its sharding rule each mesh axis splits, and what becomes of partial results.
 
 use meshwork_ir::attr::{FactorKind, OpShardingRule};
+use meshwork_mesh::sort_by;
 
 use super::place::Place;
 use super::price::Axes;
@@ -48,7 +49,7 @@ pub(super) fn labels(work: &Work, axes: &Axes) -> Vec<Label> {
         found = list(work, axes, false);
     }
     if found.len() > MOST_LABELS {
-        found.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+        sort_by(&mut found, |a, b| a.seconds.total_cmp(&b.seconds));
         found.truncate(MOST_LABELS);
     }
     found

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use meshwork_ir::op::{BodyOp, ContractOp, MovementOp, SdyOp};
 use meshwork_ir::{Attr, ElementType, Module, OpId, OpKind, ValueId};
-use meshwork_mesh::{Mesh, Sharding};
+use meshwork_mesh::{Mesh, Sharding, sort_by_key};
 use meshwork_partition::plan::{Class, op_flops};
 use meshwork_partition::{Machine, mesh_of};
 use meshwork_propagate::rules::{RuleBuilder, RuleResult, splitting_rule};
@@ -187,7 +187,7 @@ impl Builder<'_> {
             often.entry(key).or_insert((0.0, flow.value)).0 += flow.runs;
         }
         let mut often: Vec<_> = often.into_iter().collect();
-        often.sort_unstable_by_key(|(key, _)| *key);
+        sort_by_key(&mut often, |(key, _)| *key);
         let mut known: HashMap<(Place, Place, u64), f64> = HashMap::new();
         let mut pairs = vec![];
         for (((from, result), (to, operand)), (runs, value)) in often {

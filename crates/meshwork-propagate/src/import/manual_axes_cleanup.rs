@@ -2,7 +2,7 @@
 
 use meshwork_ir::op::SdyOp;
 use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, Walk};
-use meshwork_mesh::{AxisRef, Mesh, MeshRef, Sharding, axis_list};
+use meshwork_mesh::{AxisRef, Mesh, MeshRef, Sharding, axis_list, sort_by};
 
 use crate::program::{Meshes, axes_without, manual_axes, sharding_list};
 
@@ -43,7 +43,7 @@ fn clean_up(module: &mut Module, meshes: &Meshes, op: OpId, diags: &mut Vec<Diag
         diags.push(Diagnostic::at(module.op(op), message));
         return Err(Failed);
     };
-    manual.sort_by(|a, b| a.cmp_in(b, mesh));
+    sort_by(&mut manual, |a, b| a.cmp_in(b, mesh));
     let operands: Vec<bool> = module.op(op).operands().iter().map(|&v| module.ty(v).as_tensor().is_some()).collect();
     let results: Vec<bool> = module.op(op).results().iter().map(|&v| module.ty(v).as_tensor().is_some()).collect();
     let new_ins = with_replicated(ins, &operands, &manual, mesh, &mesh_ref);

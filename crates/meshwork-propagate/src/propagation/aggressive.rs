@@ -4,6 +4,7 @@
 //! takes them factor by factor, as far as they do not conflict with what it has by then. Tensors may thus end
 //! up with different axes along one factor.
 
+use meshwork_mesh::sort_by_key;
 use smallvec::SmallVec;
 
 use super::factor::{
@@ -81,7 +82,7 @@ fn factor_order(projection: &Projection, sizes: &[i64], axes: &[AxisList], trait
         }
     }
     let mut order: SmallVec<[usize; 6]> = (0..sizes.len()).collect();
-    order.sort_by_key(|&f| {
+    sort_by_key(&mut order, |&f| {
         let shards = if traits.elementwise { product(&axes[f]) } else { 0 };
         (-sources[f].0, -shards, sources[f].1, f)
     });

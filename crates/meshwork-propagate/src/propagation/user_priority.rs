@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use meshwork_ir::hash::HashMap;
 use meshwork_ir::{Module, ValueId, Walk};
-use meshwork_mesh::{AxisRef, DimSharding, Sharding};
+use meshwork_mesh::{AxisRef, DimSharding, Sharding, sort_by};
 
 use crate::program::{Meshes, Place, edge_of_target, transform_shardings};
 
@@ -62,7 +62,7 @@ fn first_round(sharding: &Sharding, meshes: &Meshes) -> Sharding {
         }
     }
     if let Some(mesh) = meshes.mesh(sharding) {
-        first.replicated.sort_by(|a, b| a.cmp_in(b, mesh));
+        sort_by(&mut first.replicated, |a, b| a.cmp_in(b, mesh));
     }
     first
 }

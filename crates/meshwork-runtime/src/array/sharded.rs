@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use meshwork_ir::{ElementType, Literal, TensorType};
-use meshwork_mesh::{Mesh, MeshRef, Sharding, slice_of};
+use meshwork_mesh::{Mesh, MeshRef, Sharding, slice_of, sort_by_key};
 
 use super::parts::{Parts, fill};
 use super::slices::{Slice, copy, lengths, starts};
@@ -270,7 +270,7 @@ impl Sharded {
                 pieces.extend(by_part.into_values().map(|devices| (slice.clone(), devices)));
             }
         }
-        pieces.sort_by_key(|(_, devices)| parts.index(devices[0] as i64));
+        sort_by_key(&mut pieces, |(_, devices)| parts.index(devices[0] as i64));
         Ok(pieces)
     }
 

@@ -7,6 +7,7 @@
 use super::recorder::{Raw, Recorder, What};
 use crate::transport::world::ProcessError;
 use meshwork_ir::hash::HashMap;
+use meshwork_mesh::sort_by_key;
 
 /// What a process without others gives as the records of all: its own.
 pub fn alone(own: &OwnRecord<'_>) -> Result<Vec<Vec<u8>>, ProcessError> {
@@ -143,7 +144,7 @@ pub(super) fn join(parts: &[Vec<u8>]) -> Result<Vec<Noted>, ProcessError> {
     for Noted { raw, .. } in &mut out {
         (raw.start, raw.end) = (raw.start - start, raw.end - start);
     }
-    out.sort_by_key(|n| (n.raw.start, n.raw.end, n.raw.device));
+    sort_by_key(&mut out, |n| (n.raw.start, n.raw.end, n.raw.device));
     Ok(out)
 }
 

@@ -15,7 +15,7 @@ use std::fmt::{self, Write as _};
 use std::path::Path;
 
 use meshwork_eval::Stats;
-use meshwork_mesh::notebook;
+use meshwork_mesh::{notebook, sort_by_key};
 use serde_json::{Value, json};
 
 use crate::engine::{Fallback, MemoryUse};
@@ -134,7 +134,7 @@ impl Profile {
         }
         let total = |(name, (count, ns)): (&str, (u64, u64))| Total { name: name.into(), count, ns };
         let mut all: Vec<Total> = by_name.into_iter().map(total).collect();
-        all.sort_by_key(|t| std::cmp::Reverse(t.ns));
+        sort_by_key(&mut all, |t| std::cmp::Reverse(t.ns));
         all.truncate(count);
         all
     }

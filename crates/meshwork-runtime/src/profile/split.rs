@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 
 use meshwork_ir::hash::HashMap;
+use meshwork_mesh::sort_by_key;
 
 use super::gather::Noted;
 use super::recorder::What;
@@ -53,7 +54,7 @@ pub(super) fn events<'g>(noted: Vec<Noted>, groups: &impl Fn(u32) -> &'g [Vec<us
             }
         }
     }
-    out.sort_by_key(|e| (e.start_ns, e.end_ns, e.device));
+    sort_by_key(&mut out, |e| (e.start_ns, e.end_ns, e.device));
     out
 }
 

@@ -106,7 +106,7 @@ fn position(labels: &[u8], letter: u8) -> Option<i64> {
     labels.iter().position(|&c| c == letter).map(|i| i as i64)
 }
 
-/// A set of letters.
+/// A set of letters, each the bit that its lowest six bits say.
 #[derive(Clone, Copy, Default)]
 struct Letters(u64);
 
@@ -116,7 +116,7 @@ impl Letters {
     }
 
     fn with(self, letter: u8) -> Letters {
-        Letters(self.0 | 1 << (letter.wrapping_sub(b'A') & 63))
+        Letters(self.0 | 1 << (letter & 63))
     }
 
     fn or(self, other: Letters) -> Letters {
@@ -128,7 +128,7 @@ impl Letters {
     }
 
     fn has(self, letter: u8) -> bool {
-        self.0 >> (letter.wrapping_sub(b'A') & 63) & 1 == 1
+        self.0 >> (letter & 63) & 1 == 1
     }
 }
 
@@ -148,7 +148,7 @@ fn check_terms(formula: &str, terms: &[&[u8]], factors: &[&Tensor]) -> Result<(L
         }
         let mut own = Letters::default();
         for (&c, &n) in term.iter().zip(x.shape()) {
-            let (letter, extent) = (char::from(c), &mut extents[usize::from(c - b'A')]);
+            let (letter, extent) = (char::from(c), &mut extents[usize::from(c & 63)]);
             if own.has(c) {
                 return Err(format!("'{letter}' appears twice in one term of \"{formula}\"; take the diagonal first"));
             }
@@ -166,7 +166,7 @@ fn check_terms(formula: &str, terms: &[&[u8]], factors: &[&Tensor]) -> Result<(L
 
 /// `x` without the dimensions whose letters nothing needs.
 fn sum_out(s: &mut Composer<'_>, x: ValueId, labels: &mut Labels, needed: Letters) -> ValueId {
-    if labels.iter().all(|&c| needed.has(c)) {
+    if Letters::of(labels).0 & !needed.0 == 0 {
         return x;
     }
     let gone = dims((0..labels.len()).filter(|&i| !needed.has(labels[i])).map(|i| i as i64));

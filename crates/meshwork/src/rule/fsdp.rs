@@ -1,6 +1,6 @@
 //! Fully sharded by size: one dimension of each large array over one axis.
 
-use meshwork_mesh::{Mesh, axis_list};
+use meshwork_mesh::{Mesh, axis_list, sort_by_key};
 
 use super::{Leaf, RuleError};
 use crate::spec::P;
@@ -113,7 +113,7 @@ impl FsdpRule {
         let shards = |dim: usize| base.dims().get(dim).map_or(1, |d| axis_list::product(&d.axes, mesh));
         let mut dims: Vec<usize> = (0..leaf.shape.len()).filter(|&d| leaf.shape[d] > 1).collect();
         // The sort keeps the order of equals.
-        dims.sort_by_key(|&d| (shards(d) > 1, std::cmp::Reverse(self.order.key(leaf.shape[d] / shards(d)))));
+        sort_by_key(&mut dims, |&d| (shards(d) > 1, std::cmp::Reverse(self.order.key(leaf.shape[d] / shards(d)))));
         let divides = dims.iter().find(|&&d| leaf.shape[d] % (shards(d) * parts) == 0);
         Ok(match divides.or_else(|| dims.first().filter(|_| self.uneven)) {
             Some(&dim) => base.with_axis(dim, &self.axis),

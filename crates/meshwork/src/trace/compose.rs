@@ -91,6 +91,7 @@ impl Composer<'_> {
     }
 
     /// The type of a tensor.
+    #[inline]
     fn ty(&self, x: ValueId) -> &Arc<TensorType> {
         self.trace.tensor_type(self.op, x)
     }

@@ -5,6 +5,8 @@ use std::fmt::{Debug, Display};
 use std::hash::Hash;
 use std::marker::PhantomData;
 
+use meshwork_mesh::sort_by;
+
 use super::{Path, Tree, Visit};
 use crate::{Array, Tensor};
 
@@ -179,7 +181,7 @@ impl<K: MapKey, T: Tree> Tree for BTreeMap<K, T> {
 /// A map in the order of its keys.
 fn sorted<K: MapKey, V>(map: &HashMap<K, V>) -> Vec<(&K, &V)> {
     let mut all: Vec<(&K, &V)> = map.iter().collect();
-    all.sort_by(|a, b| a.0.cmp(b.0));
+    sort_by(&mut all, |a, b| a.0.cmp(b.0));
     all
 }
 

@@ -3,6 +3,7 @@
 use meshwork_ir::hash::{HashMap, HashSet};
 use meshwork_ir::op::{BodyOp, ContractOp};
 use meshwork_ir::{BlockId, ElementType, Module, OpId, OpKind, ValueId};
+use meshwork_mesh::sort_by_key;
 
 use super::labels::{Carried, Labels, dot_dims, free, from_operand, from_result};
 use super::{Axes, Limits};
@@ -86,7 +87,7 @@ pub(super) fn is_seed(module: &Module, op: OpId, limits: &Limits) -> bool {
 pub(super) fn components(module: &Module, block: BlockId, limits: &Limits) -> Vec<Component> {
     let derived = derived(module, block, limits);
     let mut seeds: Vec<OpId> = module.ops_in(block).filter(|&op| is_seed(module, op, limits)).collect();
-    seeds.sort_by_key(|&op| sizes(module, op).map_or(0, |[_, m, n, k]| -(m * n / (k * (m + n)).max(1))));
+    sort_by_key(&mut seeds, |&op| sizes(module, op).map_or(0, |[_, m, n, k]| -(m * n / (k * (m + n)).max(1))));
     let mut taken: HashSet<OpId> = HashSet::default();
     let mut out = vec![];
     for seed in seeds {
@@ -164,7 +165,7 @@ fn grow(
     let mut axes = Axes { extents: vec![], stack: 0 };
     // Strips are cut along the longest dimension of the rows.
     let mut of_rows: Vec<usize> = of_rows.collect();
-    of_rows.sort_by_key(|&d| shape[d]);
+    sort_by_key(&mut of_rows, |&d| shape[d]);
     for d in (0..stack).chain(of_rows) {
         if shape[d] > 1 {
             labels[d] = Some(axes.extents.len() as u8);

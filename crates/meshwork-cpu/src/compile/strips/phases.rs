@@ -2,6 +2,7 @@
 
 use meshwork_ir::hash::{HashMap, HashSet};
 use meshwork_ir::{BlockId, Module, OpId, ValueId};
+use meshwork_mesh::sort_by_key;
 
 use super::Limits;
 use super::find::{Component, is_product};
@@ -81,7 +82,7 @@ impl Known<'_> {
             }
         }
         let mut all: Vec<OpId> = own.union(&again).copied().collect();
-        all.sort_unstable_by_key(|op| self.order.get(op));
+        sort_by_key(&mut all, |op| self.order.get(op));
         Phase { ops: all, own }
     }
 

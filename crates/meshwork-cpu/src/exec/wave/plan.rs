@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use meshwork_ir::hash::HashMap;
+use meshwork_mesh::sort_by_key;
 
 use super::{After, Cell, Wave, What};
 use crate::exec::exchange::{Move, Piece};
@@ -119,7 +120,7 @@ pub(crate) fn wave(w: &While, body: &[Item], turn: &Turn, tape: &Tape, plan: &Pl
     if drafts.len() < LEAST_CELLS || drafts.iter().map(written).sum::<usize>() < LEAST_BYTES {
         return None;
     }
-    drafts.sort_by_key(|d| d.place);
+    sort_by_key(&mut drafts, |d| d.place);
     let after = conflicts(&drafts);
     let distance = |(i, after): (usize, &Vec<After>)| after.iter().map(|a| (a.cell as usize).saturating_sub(i)).max();
     let mut distances: Vec<usize> = after.iter().enumerate().filter_map(distance).collect();
@@ -158,7 +159,7 @@ fn connected(memory: &Memory<'_>, parts: &[(u32, Part<'_>)]) -> Option<Vec<bool>
 fn conflicts(drafts: &[Draft]) -> Vec<Vec<After>> {
     let mut all: Vec<(&Stretch, usize)> = vec![];
     drafts.iter().enumerate().for_each(|(i, d)| all.extend(d.touches.iter().map(|t| (t, i))));
-    all.sort_by_key(|(t, _)| (t.0, t.1.start));
+    sort_by_key(&mut all, |(t, _)| (t.0, t.1.start));
     let mut out = vec![BTreeSet::new(); drafts.len()];
     for (i, &((space, bytes, written), cell)) in all.iter().enumerate() {
         let near = all[i + 1..].iter().take_while(|(t, _)| t.0 == *space && t.1.start < bytes.end);

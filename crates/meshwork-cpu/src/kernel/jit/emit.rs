@@ -13,6 +13,7 @@
 use std::sync::Arc;
 
 use meshwork_ir::hash::HashMap;
+use meshwork_mesh::sort_by_key;
 
 use super::alloc::{ELEMENT, Emitter, FRAME, Frame, POINTERS, REST, pressure};
 use super::asm::{Asm, Cond, Gpr, Label, Rm, at, gpr};
@@ -290,7 +291,7 @@ impl PhaseEmitter<'_, '_> {
             }
         }
         let mut order: Vec<usize> = (0..uses.len()).filter(|&k| uses[k] > 0).collect();
-        order.sort_by_key(|&k| std::cmp::Reverse(uses[k]));
+        sort_by_key(&mut order, |&k| std::cmp::Reverse(uses[k]));
         for (&k, r) in order.iter().zip(POINTERS) {
             self.pointers[k] = Some(r);
             self.asm.load(r, at(FRAME, TABLES + 8 * k as i32));
@@ -351,7 +352,7 @@ impl PhaseEmitter<'_, '_> {
         let live = pressure(group, &self.unit.values);
         let room = 16usize.saturating_sub(taken + live).min(PINS - taken.min(PINS));
         let mut order: Vec<(V, usize)> = uses.into_iter().collect();
-        order.sort_by_key(|&(v, n)| (std::cmp::Reverse(n), v));
+        sort_by_key(&mut order, |&(v, n)| (std::cmp::Reverse(n), v));
         order.iter().take(room).enumerate().map(|(i, &(v, _))| (v, 15 - (taken + i) as u8)).collect()
     }
 

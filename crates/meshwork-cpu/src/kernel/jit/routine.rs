@@ -3,6 +3,7 @@
 //! Scalars pass from phase to phase in the frame. Those that the turns of an innermost loop hand on, or read most, have registers there.
 
 use meshwork_ir::hash::HashMap;
+use meshwork_mesh::sort_by_key;
 
 use super::alloc::{Emitter, FRAME, Frame, POINTERS, pressure};
 use super::asm::{Asm, Cond, Gpr, at, gpr};
@@ -68,7 +69,7 @@ impl Routine<'_> {
             }
         }
         let mut order: Vec<usize> = (0..uses.len()).collect();
-        order.sort_by_key(|&k| std::cmp::Reverse(uses[k]));
+        sort_by_key(&mut order, |&k| std::cmp::Reverse(uses[k]));
         for (&k, r) in order.iter().zip(POINTERS) {
             self.pointers[k] = Some(r);
             self.asm.load(r, at(FRAME, TABLES + 8 * k as i32));
@@ -162,7 +163,7 @@ impl Routine<'_> {
             }
         }
         let mut order: Vec<usize> = (0..reads.len()).filter(|&s| reads[s] > 0).collect();
-        order.sort_by_key(|&s| (!sets[s], std::cmp::Reverse(reads[s]), s));
+        sort_by_key(&mut order, |&s| (!sets[s], std::cmp::Reverse(reads[s]), s));
         order.truncate(14usize.saturating_sub(most).min(MOST_PINS));
         for (r, &scalar) in (0..16u8).rev().zip(&order) {
             let v = self.unit.value(32, Home::Slot(self.scalars[scalar]));

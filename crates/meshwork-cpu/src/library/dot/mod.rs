@@ -49,6 +49,7 @@ use std::sync::Arc;
 use meshwork_ir::attr::DotDims;
 use meshwork_ir::op::ContractOp;
 use meshwork_ir::{Attr, ElementType, OpId, OpKind};
+use meshwork_mesh::sort_by_key;
 
 use super::attrs;
 use super::nest::offsets;
@@ -115,7 +116,7 @@ fn in_memory_order(mut dims: DotDims, lhs: &View, rhs: &View) -> DotDims {
     let right = is_innermost(rhs, &dims.rhs_contract);
     if left || right {
         let is_left = left && !(right && rhs.len() > lhs.len());
-        pairs.sort_by_key(|&(l, r)| -if is_left { stride(lhs, l) } else { stride(rhs, r) });
+        sort_by_key(&mut pairs, |&(l, r)| -if is_left { stride(lhs, l) } else { stride(rhs, r) });
     }
     (dims.lhs_contract, dims.rhs_contract) = pairs.into_iter().unzip();
     dims

@@ -139,17 +139,48 @@ unsafe fn winners<V: Order, P: Copy + PartialOrd>(c: &Columns, reduced: &Nest<2>
             } else {
                 None
             };
-            let best = fast.unwrap_or_else(|| {
-                let mut best = init;
-                walk(&reduced.dims, &reduced.strides, [0, 0], &mut |[v, p]| {
-                    let pair = (
-                        x.offset(v).cast::<V::Bits>().read_unaligned() ^ flip,
-                        i.offset(p).cast::<P>().read_unaligned(),
-                    );
-                    best = winner::<V, P>(best, pair);
-                });
-                best
-            });
+            let best = fast.unwrap_or_else(|| column::<V, P>((x, i), reduced, (init, flip)));
+            c.to[0].cast::<V::Bits>().add(j).write_unaligned(best.0 ^ flip);
+            c.to[1].cast::<P>().add(j).write_unaligned(best.1);
+        }
+    }
+}
+
+/// The winner of one column, pair after pair.
+///
+/// # Safety
+/// As [`Loops`].
+#[inline(never)]
+unsafe fn column<V: Order, P: Copy + PartialOrd>(
+    (values, places): (*const u8, *const u8),
+    reduced: &Nest<2>,
+    (init, flip): ((V::Bits, P), V::Bits),
+) -> (V::Bits, P) {
+    let mut best = init;
+    walk(&reduced.dims, &reduced.strides, [0, 0], &mut |[v, p]| {
+        // SAFETY: the caller's.
+        let pair = unsafe {
+            (values.offset(v).cast::<V::Bits>().read_unaligned() ^ flip, places.offset(p).cast::<P>().read_unaligned())
+        };
+        best = winner::<V, P>(best, pair);
+    });
+    best
+}
+
+/// [`winners`] for processors without longer vectors: one column after the other. The loops for those are a twentieth of the
+/// engine's code, which every build would compile once more.
+///
+/// # Safety
+/// As [`Loops`].
+#[cfg(target_arch = "x86_64")]
+unsafe fn one_by_one<V: Order, P: Copy + PartialOrd>(c: &Columns, reduced: &Nest<2>, flip: u64) {
+    let flip = V::bits(flip);
+    // SAFETY: in the whole function: the caller's.
+    unsafe {
+        let init = (c.init[0].cast::<V::Bits>().read_unaligned() ^ flip, c.init[1].cast::<P>().read_unaligned());
+        for j in 0..c.count {
+            let at = (c.values.0.offset(j as isize * c.values.1), c.places.0.offset(j as isize * c.places.1));
+            let best = column::<V, P>(at, reduced, (init, flip));
             c.to[0].cast::<V::Bits>().add(j).write_unaligned(best.0 ^ flip);
             c.to[1].cast::<P>().add(j).write_unaligned(best.1);
         }
@@ -417,10 +448,10 @@ pub(super) fn loops_of(elem: ElementType, place: ElementType) -> Option<Loops> {
                 unsafe { winners::<$v, $p>(columns, reduced, flip) }
             }
             #[cfg(target_arch = "x86_64")]
-            if wide() {
-                return Some(in_long_vectors);
-            }
-            Some(winners::<$v, $p>)
+            let loops: Loops = if wide() { in_long_vectors } else { one_by_one::<$v, $p> };
+            #[cfg(not(target_arch = "x86_64"))]
+            let loops: Loops = winners::<$v, $p>;
+            Some(loops)
         }};
     }
     macro_rules! with_place {
@@ -442,5 +473,33 @@ pub(super) fn loops_of(elem: ElementType, place: ElementType) -> Option<Loops> {
         ElementType::I32 | ElementType::UI32 => with_place!(Words),
         ElementType::I64 | ElementType::UI64 => with_place!(Longs),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+#[cfg(target_arch = "x86_64")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processors_without_long_vectors_find_the_same() {
+        let values: Vec<f32> = (0..9 * 40).map(|i| [0.5, -1.0, 7.25, 7.25, f32::NAN][i * i % 11 % 5]).collect();
+        let places: Vec<i32> = (0..9).collect();
+        let init = (f32::NEG_INFINITY, 9);
+        let reduced = Nest { dims: vec![9], strides: vec![[160, 4]] };
+        let of = |loops: Loops| {
+            let (mut best, mut at) = ([0f32; 40], [0i32; 40]);
+            let columns = Columns {
+                values: (values.as_ptr().cast(), 4),
+                places: (places.as_ptr().cast(), 0),
+                init: [(&raw const init.0).cast(), (&raw const init.1).cast()],
+                to: [best.as_mut_ptr().cast(), at.as_mut_ptr().cast()],
+                count: 40,
+            };
+            // SAFETY: nine rows of 40 values, a place each, and 40 results.
+            unsafe { loops(&columns, &reduced, 0) };
+            (best.map(f32::to_bits), at)
+        };
+        assert_eq!(of(winners::<Singles, i32>), of(one_by_one::<Singles, i32>));
     }
 }

@@ -5,6 +5,8 @@
 
 use rustfft::num_traits::Float;
 
+use meshwork_mesh::{sort_by, sort_by_key};
+
 use super::field::Field;
 use super::product::{Operand, Sign, accumulate};
 use super::secular::{self, Plain};
@@ -53,7 +55,7 @@ pub(super) fn symmetric<R: Field + Float>(diagonal: &[f64], beside: &[f64], scra
 /// Positions of `values` from the smallest to the largest.
 pub(super) fn rising(values: &[f64]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..values.len()).collect();
-    order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
+    sort_by(&mut order, |&a, &b| values[a].total_cmp(&values[b]));
     order
 }
 
@@ -129,7 +131,7 @@ fn merged<R: Field + Float>(first: Eigen<R>, second: Eigen<R>, link: f64, scratc
         .collect();
     // The rows that take part, by halves, and each new row in terms of them.
     let mut order: Vec<usize> = (0..k).collect();
-    order.sort_by_key(|&i| halves[kept[i]]);
+    sort_by_key(&mut order, |&i| halves[kept[i]]);
     let sources: Vec<usize> = order.iter().map(|&i| kept[i]).collect();
     let mut factors = vec![R::zero(); k * k];
     for (gaps, to) in gaps.chunks_exact(k.max(1)).zip(factors.chunks_exact_mut(k.max(1))) {
@@ -142,7 +144,7 @@ fn merged<R: Field + Float>(first: Eigen<R>, second: Eigen<R>, link: f64, scratc
     let found = roots.iter().enumerate().map(|(j, &value)| (value, &new[j * n..(j + 1) * n]));
     let stayed = stay.iter().map(|&j| (values[j], &rows[j * n..(j + 1) * n]));
     let mut all: Vec<(f64, &[R])> = found.chain(stayed).collect();
-    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    sort_by(&mut all, |a, b| a.0.total_cmp(&b.0));
     Eigen { values: all.iter().map(|pair| pair.0).collect(), rows: joined(n * n, all.iter().map(|pair| pair.1)) }
 }
 

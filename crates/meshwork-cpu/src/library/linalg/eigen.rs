@@ -5,6 +5,8 @@ use std::marker::PhantomData;
 use rustfft::num_complex::Complex;
 use rustfft::num_traits::{Float, One as _, Zero};
 
+use meshwork_mesh::sort_by;
+
 use super::Triangle;
 use super::dense::{adjoint, lower_triangle};
 use super::divide::{joined, rounded};
@@ -75,7 +77,7 @@ impl<T: Field> SelfAdjoint<T> {
         let (mut diagonal, beside) = (scaled(values), scaled(&beside));
         if self.vectors == Vectors::None {
             let is_done = spectrum::symmetric(&mut diagonal, &beside, &mut Rows::none());
-            diagonal.sort_by(f64::total_cmp);
+            sort_by(&mut diagonal, f64::total_cmp);
             values.iter_mut().zip(&diagonal).for_each(|(to, &v)| *to = rounded::<T::Real>(v) * scale);
             return is_done;
         }
@@ -171,7 +173,7 @@ fn decompose<T: Field>(a: &[T], [m, n]: [usize; 2], width: usize, scratch: &mut 
         if !spectrum::bidiagonal(&mut d, &mut e, &mut Rows::none(), &mut Rows::none()) {
             return None;
         }
-        d.sort_by(f64::total_cmp);
+        sort_by(&mut d, f64::total_cmp);
         return Some(Decomposition { values: d.iter().rev().map(scaled).collect(), u: vec![], v: vec![] });
     }
     let mut found = T::bidiagonal(&d, &e, scratch)?;

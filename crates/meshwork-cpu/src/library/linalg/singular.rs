@@ -7,6 +7,8 @@
 
 use rustfft::num_traits::Float;
 
+use meshwork_mesh::{sort_by, sort_by_key};
+
 use super::divide::{Half, combined, joined, rising, rounded, turn};
 use super::field::Field;
 use super::secular::{self, Squares};
@@ -169,7 +171,7 @@ fn merged<R: Field + Float>(
     let mut roots = vec![0.0; k];
     let (mut left_factors, mut right_factors) = (vec![R::zero(); k * k], vec![R::zero(); k * k]);
     let mut order: Vec<usize> = (0..k).collect();
-    order.sort_by_key(|&i| halves[kept[i]]);
+    sort_by_key(&mut order, |&i| halves[kept[i]]);
     let sources: Vec<usize> = order.iter().map(|&i| kept[i]).collect();
     if z[0] != 0.0 {
         let poles: Vec<f64> = kept.iter().map(|&j| values[j]).collect();
@@ -210,7 +212,7 @@ fn merged<R: Field + Float>(
     let found = (0..k).map(|j| (roots[j], &new_left[j * n..][..n], &new_right[j * columns..][..columns]));
     let stayed = stay.iter().map(|&j| (values[j], &left[j * n..][..n], &right[j * columns..][..columns]));
     let mut all: Vec<(f64, &[R], &[R])> = found.chain(stayed).collect();
-    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    sort_by(&mut all, |a, b| a.0.total_cmp(&b.0));
     let null = if has_null { &right[n * columns..] } else { &[] };
     Singular {
         values: all.iter().map(|one| one.0).collect(),

@@ -8,6 +8,7 @@ mod runs;
 use std::sync::Arc;
 
 use meshwork_ir::{Attr, OpId};
+use meshwork_mesh::sort_by_key;
 
 use super::attrs;
 use super::combine::{Body, Fold, fold_of, recognise};
@@ -77,7 +78,7 @@ impl Work for Scatter {
         // The window's loops, longest run last; dimensions of extent 1 are no loops.
         let order: Vec<usize> = {
             let mut order: Vec<usize> = (0..rank).filter(|&d| self.dims[d].window != 1).collect();
-            order.sort_by_key(|&d| std::cmp::Reverse(self.dims[d].to.unsigned_abs()));
+            sort_by_key(&mut order, |&d| std::cmp::Reverse(self.dims[d].to.unsigned_abs()));
             order
         };
         let strides: Vec<[isize; 2]> = order.iter().map(|&d| [self.dims[d].to, self.dims[d].from]).collect();

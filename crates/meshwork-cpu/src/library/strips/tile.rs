@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use meshwork_mesh::sort_by_key;
+
 use crate::program::BufInfo;
 use crate::step::{Buf, Fault, Frame, Scratch, Step, Work};
 
@@ -132,7 +134,7 @@ fn lives(steps: &[&Step], bufs: usize, once: usize, kept: &[Buf]) -> Vec<(usize,
 /// The lowest place for `size` bytes that nothing needs at the same time.
 fn gap(placed: &[Placed], size: usize, life: (usize, usize)) -> usize {
     let mut others: Vec<&Placed> = placed.iter().filter(|p| p.life.0 <= life.1 && life.0 <= p.life.1).collect();
-    others.sort_unstable_by_key(|p| p.at);
+    sort_by_key(&mut others, |p| p.at);
     let mut at = 0;
     for p in others {
         if at + size <= p.at {

@@ -32,7 +32,11 @@ impl<'m> Printer<'m> {
         self.out.push_str(" across dimensions = ");
         let Attr::I64Array(dims) = op.attr("dimensions")? else { return None };
         push_dims(&mut self.out, dims);
-        self.tail_functional(op, &["dimensions"]);
+        if op.attrs.len() > 1 {
+            self.dict(op, &["dimensions"]);
+        }
+        self.out.push_str(" : ");
+        self.functional_type(op);
         if compact.is_none() {
             self.names.announce(self.module, region);
             self.newline();

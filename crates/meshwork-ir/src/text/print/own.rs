@@ -190,6 +190,12 @@ impl<'m> Printer<'m> {
             self.pair(", batching_dims = ", &dims.lhs_batch, &dims.rhs_batch);
         }
         self.pair(", contracting_dims = ", &dims.lhs_contract, &dims.rhs_contract);
+        // Most products have no other attribute.
+        if op.attrs.len() == 1 {
+            self.out.push_str(" : ");
+            self.functional_type(op);
+            return Some(());
+        }
         self.precision(op)?;
         if let Some(algorithm) = op.attr("algorithm") {
             let Attr::Opaque(text) = algorithm else { return None };

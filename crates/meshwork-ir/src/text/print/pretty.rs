@@ -37,79 +37,94 @@ impl<'m> Printer<'m> {
             _ => info.name,
         });
         match info.form {
-            Form::Own(syntax) => return self.own(syntax, op),
-            Form::Generic => return self.broadcasting(op),
-            Form::Same(count, keys) => {
-                self.operand_list(op, count)?;
-                self.keys(op, keys, KeyStyle::Comma)?;
-                self.tail_same(op, keys)?;
-            }
-            Form::Functional(count, keys) => {
-                self.operand_list(op, count)?;
-                self.keys(op, keys, KeyStyle::Comma)?;
-                self.dict_but(op, keys, &[]);
-                self.out.push_str(" : ");
-                self.functional_type(op);
-            }
-            Form::Arrow(count) => {
-                self.operand_list(op, count)?;
-                let &[result] = op.results() else { return None };
-                self.dict(op, &[]);
-                self.out.push_str(" : ");
-                self.types(op.operands());
-                self.out.push_str(" -> ");
-                self.ty(result);
-            }
-            Form::Source(keys) => {
-                let &[result] = op.results() else { return None };
-                self.keys(op, keys, KeyStyle::Space)?;
-                self.dict_but(op, keys, &[]);
-                self.out.push_str(" : ");
-                self.ty(result);
-            }
-            Form::Effect(count, keys) => {
-                let (first, rest) = op.operands().split_first()?;
-                if !op.results().is_empty() || !self.all_of_type(rest, *first) {
-                    return None;
-                }
-                self.operand_list(op, count)?;
-                self.keys(op, keys, KeyStyle::Comma)?;
-                self.tail_one_type(op, keys, &[])?;
-            }
-            Form::Against(keys) => {
-                let (value @ Attr::Dense(dense), &[operand]) = (op.attr("value")?, op.operands()) else { return None };
-                if self.module.ty(operand).as_tensor() != Some(&dense.ty) {
-                    return None;
-                }
-                self.operand_list(op, Count::Exactly(1))?;
-                self.out.push_str(", ");
-                push_attr(&mut self.out, value);
-                self.keys(op, keys, KeyStyle::Comma)?;
-                self.dict(op, &["value", "tolerance"]);
-            }
+            Form::Own(syntax) => self.own(syntax, op),
+            Form::Generic => self.broadcasting(op),
+            Form::Same(count, keys) => self.same(op, count, keys),
+            Form::Functional(count, keys) => self.functional(op, count, keys),
+            Form::Arrow(count) => self.arrow(op, count),
+            Form::Source(keys) => self.source(op, keys),
+            Form::Effect(count, keys) => self.effect(op, count, keys),
+            Form::Against(keys) => self.against(op, keys),
             Form::Placed(keys) => {
                 self.operand_list(op, Count::Exactly(1))?;
                 self.keys(op, keys, KeyStyle::Tight)?;
-                self.tail_one_type(op, keys, &[])?;
+                self.tail_one_type(op, keys, &[])
             }
-            Form::Axes(name, _) => {
-                if let Some(attr) = op.attr("reduction_op")
-                    && !is_default(op.kind(), "reduction_op", attr)
-                {
-                    self.out.push(' ');
-                    self.out.push_str(sdy_case(attr, "reduction_op")?);
-                }
-                let axes @ (Attr::Axes(_) | Attr::AxesPerDim(_) | Attr::AllToAll(_)) = op.attr(name)? else {
-                    return None;
-                };
-                self.out.push(' ');
-                push_stripped(&mut self.out, axes);
-                self.operand_list(op, Count::Exactly(1))?;
-                self.keys(op, OUT_SHARDING, KeyStyle::Tight)?;
-                self.tail_one_type(op, OUT_SHARDING, &["reduction_op", name])?;
-            }
+            Form::Axes(name, _) => self.axes(op, name),
         }
+    }
+
+    fn same(&mut self, op: &'m Op, count: Count, keys: &[Key]) -> Option<()> {
+        self.operand_list(op, count)?;
+        self.keys(op, keys, KeyStyle::Comma)?;
+        self.tail_same(op, keys)
+    }
+
+    fn functional(&mut self, op: &'m Op, count: Count, keys: &[Key]) -> Option<()> {
+        self.operand_list(op, count)?;
+        self.keys(op, keys, KeyStyle::Comma)?;
+        self.dict_but(op, keys, &[]);
+        self.out.push_str(" : ");
+        self.functional_type(op);
         Some(())
+    }
+
+    fn arrow(&mut self, op: &'m Op, count: Count) -> Option<()> {
+        self.operand_list(op, count)?;
+        let &[result] = op.results() else { return None };
+        self.dict(op, &[]);
+        self.out.push_str(" : ");
+        self.types(op.operands());
+        self.out.push_str(" -> ");
+        self.ty(result);
+        Some(())
+    }
+
+    fn source(&mut self, op: &'m Op, keys: &[Key]) -> Option<()> {
+        let &[result] = op.results() else { return None };
+        self.keys(op, keys, KeyStyle::Space)?;
+        self.dict_but(op, keys, &[]);
+        self.out.push_str(" : ");
+        self.ty(result);
+        Some(())
+    }
+
+    fn effect(&mut self, op: &'m Op, count: Count, keys: &[Key]) -> Option<()> {
+        let (first, rest) = op.operands().split_first()?;
+        if !op.results().is_empty() || !self.all_of_type(rest, *first) {
+            return None;
+        }
+        self.operand_list(op, count)?;
+        self.keys(op, keys, KeyStyle::Comma)?;
+        self.tail_one_type(op, keys, &[])
+    }
+
+    fn against(&mut self, op: &'m Op, keys: &[Key]) -> Option<()> {
+        let (value @ Attr::Dense(dense), &[operand]) = (op.attr("value")?, op.operands()) else { return None };
+        if self.module.ty(operand).as_tensor() != Some(&dense.ty) {
+            return None;
+        }
+        self.operand_list(op, Count::Exactly(1))?;
+        self.out.push_str(", ");
+        push_attr(&mut self.out, value);
+        self.keys(op, keys, KeyStyle::Comma)?;
+        self.dict(op, &["value", "tolerance"]);
+        Some(())
+    }
+
+    fn axes(&mut self, op: &'m Op, name: &str) -> Option<()> {
+        if let Some(attr) = op.attr("reduction_op")
+            && !is_default(op.kind(), "reduction_op", attr)
+        {
+            self.out.push(' ');
+            self.out.push_str(sdy_case(attr, "reduction_op")?);
+        }
+        let axes @ (Attr::Axes(_) | Attr::AxesPerDim(_) | Attr::AllToAll(_)) = op.attr(name)? else { return None };
+        self.out.push(' ');
+        push_stripped(&mut self.out, axes);
+        self.operand_list(op, Count::Exactly(1))?;
+        self.keys(op, OUT_SHARDING, KeyStyle::Tight)?;
+        self.tail_one_type(op, OUT_SHARDING, &["reduction_op", name])
     }
 
     /// The broadcasting operations of CHLO are not in the table but have a pretty form.

@@ -20,6 +20,7 @@ mod write;
 use meshwork_ir::hash::{HashMap, HashSet};
 use meshwork_ir::op::{ContractOp, MovementOp};
 use meshwork_ir::{Attr, Combine, ElementType, Module, OpId, OpKind, ValueId};
+use meshwork_mesh::{sort_by, sort_by_key};
 
 use super::{Collective, CollectiveKind, Peers, wire_bytes};
 use crate::layout::atoms::{AtomList, Atoms};
@@ -124,7 +125,7 @@ pub fn find(module: &Module, collectives: &[Collective], atoms: &Atoms, machine:
         found.push(ring);
     }
     let gain = |ring: &Ring| ring.seconds[1] - ring.seconds[0];
-    found.sort_by(|a, b| gain(b).total_cmp(&gain(a)));
+    sort_by(&mut found, |a, b| gain(b).total_cmp(&gain(a)));
     let mut taken: HashSet<OpId> = HashSet::default();
     found.retain(|ring| {
         let free = ring.products().iter().all(|product| !taken.contains(&product.op));
@@ -133,7 +134,7 @@ pub fn find(module: &Module, collectives: &[Collective], atoms: &Atoms, machine:
         }
         free
     });
-    found.sort_by_key(|ring| ring.index);
+    sort_by_key(&mut found, |ring| ring.index);
     found
 }
 
@@ -158,7 +159,7 @@ fn operand_round(module: &Module, gather: OpId) -> Option<Round> {
         }
         products.push(factor(module, used.op, used.operand as usize, dim)?);
     }
-    products.sort_by_key(|product| place[&product.op]);
+    sort_by_key(&mut products, |product| place[&product.op]);
     let elements = module.ty(value).as_tensor()?.num_elements()?;
     (!products.is_empty() && elements > 0).then_some(Round::Operand { products, kept })
 }

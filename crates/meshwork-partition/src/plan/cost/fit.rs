@@ -39,7 +39,7 @@ impl Errors {
     /// Those of pairs of a prediction and a measurement.
     pub fn of(pairs: impl IntoIterator<Item = (f64, f64)>) -> Errors {
         let mut all: Vec<f64> = pairs.into_iter().map(|(p, m)| (p / m - 1.0).abs()).collect();
-        all.sort_by(f64::total_cmp);
+        meshwork_mesh::sort_by(&mut all, f64::total_cmp);
         let at = |share: f64| all.get(((all.len() as f64 * share) as usize).min(all.len().saturating_sub(1)));
         Errors {
             median: at(0.5).copied().unwrap_or(0.0),

@@ -4,6 +4,7 @@ use meshwork_ir::ValueId;
 use meshwork_ir::hash::HashMap;
 use meshwork_ir::op::BinaryOp;
 use meshwork_ir::{Direction, OpKind};
+use meshwork_mesh::sort_by_key;
 
 use super::super::Splitter;
 use super::reach::{Along, Line, WideLoop};
@@ -130,7 +131,7 @@ impl Splitter<'_> {
             at += 1;
         }
         let steps = |tile: &Vec<Side>| tile.iter().filter(|side| **side != Side::Inside).count();
-        needed.sort_by_key(|tile| (steps(tile), tile.clone()));
+        sort_by_key(&mut needed, |tile| (steps(tile), tile.clone()));
         needed.dedup();
         let mut values: HashMap<Vec<Side>, ValueId> = HashMap::default();
         for tile in needed {

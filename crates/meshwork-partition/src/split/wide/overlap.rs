@@ -18,6 +18,7 @@ use std::rc::Rc;
 use meshwork_ir::hash::HashMap;
 use meshwork_ir::op::MovementOp;
 use meshwork_ir::{OpId, OpKind, ValueId};
+use meshwork_mesh::sort_by_key;
 
 use super::super::{Result, Splitter};
 use super::reach::{Along, Line, Spans, WideLoop, is_outside, wanted_of};
@@ -168,7 +169,7 @@ impl Splitter<'_> {
                 let mut ends: Vec<(i64, ValueId)> =
                     at_ends.filter_map(|(part, made)| Some((start(part), made[i]?))).collect();
                 ends.push((start(&parts[0]), joined));
-                ends.sort_by_key(|(from, _)| *from);
+                sort_by_key(&mut ends, |(from, _)| *from);
                 let side_by_side: Vec<ValueId> = ends.into_iter().map(|(_, value)| value).collect();
                 joined = self.local.concatenate(&side_by_side, d);
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use meshwork_ir::hash::{HashMap, HashSet};
 use meshwork_ir::op::{SdyOp, SourceOp};
 use meshwork_ir::{Attr, BlockId, Diagnostic, Module, OpId, OpKind, OpSpec, ValueId, ValueMap, Walk};
-use meshwork_mesh::{AxisRef, Mesh, MeshRef, Sharding};
+use meshwork_mesh::{AxisRef, Mesh, MeshRef, Sharding, sort_by_key};
 
 use super::{Placed, target};
 use crate::program::sharding_of;
@@ -191,7 +191,7 @@ impl Region {
             let Some(inside) = of(shard) else { continue };
             let outside = of(full).unwrap_or_default();
             let mut axes: Vec<AxisRef> = inside.into_iter().filter(|a| !outside.contains(a)).collect();
-            axes.sort_by_key(|a| mesh.axis_index(&a.name));
+            sort_by_key(&mut axes, |a| mesh.axis_index(&a.name));
             if found.as_ref().is_some_and(|known| *known != axes) {
                 let what = "a computation on shards has values over other manual axes than this one";
                 return Err(Diagnostic::error(module.op(op).pos, what));

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use meshwork_ir::hash::HashMap;
 use meshwork_ir::op::{ControlOp, SdyOp};
 use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, OpKind, OpSpec, TextPos, Type, ValueId, Walk};
-use meshwork_mesh::{AxisRef, DimSharding, Mesh, MeshRef, Reduction, Sharding};
+use meshwork_mesh::{AxisRef, DimSharding, Mesh, MeshRef, Reduction, Sharding, sort_by_key};
 
 use digits::{Cuts, Digit, digits};
 use text::{Text, Use, listed, parse};
@@ -238,7 +238,7 @@ impl Reader {
                 };
                 let dims = digits[..split].iter().map(|d| DimSharding::closed(self.cuts.axes(d)));
                 let mut parts = of(Use::Unreduced);
-                parts.sort_by_key(|axis| self.mesh.axis_index(&axis.name));
+                sort_by_key(&mut parts, |axis| self.mesh.axis_index(&axis.name));
                 let sharding = Sharding::new(mesh, dims).with_unreduced(Reduction::Sum, parts);
                 Placed { sharding: Some(opened(sharding, open)), manual: of(Use::Manual) }
             }

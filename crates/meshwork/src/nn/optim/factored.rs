@@ -1,5 +1,7 @@
 //! Adafactor: the average square of a matrix kept as one number for each row and column.
 
+use meshwork_mesh::sort_by_key;
+
 use super::basic::{add_decayed_weights, counted, scale, with_count};
 use super::{Params, Transform, chain, wide};
 use crate::ElementType::F32;
@@ -9,7 +11,7 @@ use crate::ops::{full, zeros};
 /// The two largest dimensions, the smaller one first, if the smaller has at least `least` elements.
 fn largest_two(shape: &[i64], least: i64) -> Option<(i64, i64)> {
     let mut order: Vec<usize> = (0..shape.len()).collect();
-    order.sort_by_key(|&d| shape[d]);
+    sort_by_key(&mut order, |&d| shape[d]);
     let &[.., second, first] = &order[..] else { return None };
     (shape[second] >= least).then_some((second as i64, first as i64))
 }

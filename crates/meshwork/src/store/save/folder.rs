@@ -5,6 +5,8 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
+use meshwork_mesh::sort_by;
+
 use super::disk;
 use super::error::{Result, io};
 use super::read::Checkpoint;
@@ -55,7 +57,7 @@ pub(super) fn saving(token: &str, number: u64, step: u64) -> String {
 /// All checkpoints of a folder, the one saved last first; none if there is no folder.
 pub(super) fn list(folder: &Path) -> Result<Vec<Name>> {
     let mut names: Vec<Name> = entries(folder)?.iter().filter_map(|name| Name::parse(name)).collect();
-    names.sort_unstable_by(|a, b| b.cmp(a));
+    sort_by(&mut names, |a, b| b.cmp(a));
     Ok(names)
 }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 use meshwork_ir::ElementType;
+use meshwork_mesh::sort_by_key;
 use serde_json::{Value, json};
 
 use super::blocks::Extents;
@@ -164,7 +165,7 @@ fn overlapping(leaf: &Leaf) -> Option<(&Piece, &Piece)> {
     let cuts = |&d: &usize| leaf.pieces.iter().map(|p| p.slice[d].start).collect::<HashSet<_>>().len();
     let along = (0..leaf.dims.len()).max_by_key(cuts)?;
     let mut pieces: Vec<&Piece> = leaf.pieces.iter().collect();
-    pieces.sort_by_key(|p| p.slice[along].start);
+    sort_by_key(&mut pieces, |p| p.slice[along].start);
     let mut open: Vec<&Piece> = vec![];
     for piece in pieces {
         open.retain(|p| p.slice[along].end > piece.slice[along].start);
