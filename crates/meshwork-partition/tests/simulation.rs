@@ -227,3 +227,27 @@ fn devices_of_a_host_share_its_threads() {
     // The same work in eight pieces takes as long.
     close(run(&source(8), &host(4)).compute_seconds, flops / 4e11);
 }
+
+/// What waits for nothing is computed beside a collective, even if more than a thousand operations that wait stand before it.
+#[test]
+fn updates_far_behind_are_computed_beside_a_sum() {
+    let m = "tensor<256x256xf32>";
+    let product = |to: &str, a: &str, b: &str| {
+        format!("%{to} = stablehlo.dot_general %{a}, %{b}, contracting_dims = [1] x [0] : ({m}, {m}) -> {m}\n")
+    };
+    let mut body = product("c0", "a", "b");
+    for i in 0..1100 {
+        body += &product(&format!("c{}", i + 1), &format!("c{i}"), "w");
+    }
+    body += &product("late", "w", "w");
+    let source = format!(
+        r#"sdy.mesh @mesh = <["x"=2]>
+        func.func @main(%a: {m} {{sdy.sharding = #sdy.sharding<@mesh, [{{}}, {{"x"}}]>}},
+                        %b: {m} {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{}}]>}},
+                        %w: {m} {{sdy.sharding = #sdy.sharding<@mesh, [{{}}, {{}}]>}}) -> ({m}, {m}) {{
+          {body} return %c1100, %late : {m}, {m} }}"#
+    );
+    let run = simulate(&compiled(&source), &Machine::default());
+    let hidden = run.communication_seconds - run.exposed_seconds();
+    assert!(hidden > 0.0, "nothing is computed beside {:?}", run.lanes);
+}

@@ -132,6 +132,20 @@ fn every_annotation_has_a_reason_and_changes_the_plan() {
     assert!(count > 10);
 }
 
+/// However little time a search has, if it is enough for a plan.
+#[test]
+fn reasons_are_complete_when_time_is_over() {
+    let (machine, module) = (machine(), mlp(64, 512, 2048));
+    let mut count = 0;
+    for seconds in [0.03, 0.3, 3.0] {
+        let mesh = Mesh::grid(("data", 2), ("model", 4)).expect("a mesh");
+        let planner = Planner::new(&module, &machine).mesh(mesh).exhaustive_up_to(0).seconds(seconds);
+        let Ok(found) = planner.search() else { continue };
+        count += check_reasons(&format!("after {seconds} s"), &found);
+    }
+    assert!(count > 0);
+}
+
 /// No plan of all is faster than the bound on any plan.
 #[test]
 fn no_plan_of_all_is_below_the_bound() {

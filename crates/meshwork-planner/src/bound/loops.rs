@@ -11,12 +11,22 @@
 //! holds for an element-wise value that a product reads or the program returns: it leads a group. A plan adds collectives and
 //! slices between operations and leaves these paths as they are, and a device has at least one part in `devices` of each array. The
 //! groups are disjoint in time from each other and from products, and each takes at least as long as its traffic, and starts once.
+//!
+//! More values start a loop than are certain to be written: what plans combine for one collective is one group, of which each piece
+//! starts by itself. An operation is in the same piece as all that reads it, and starts one if there is no such piece. So
+//!
+//! > if nothing is behind both `a` and `b` up to what starts in every plan, they are in different pieces, and what both of them read, or
+//! > read in another shape, starts one.
+//!
+//! What is found so starts in every plan, which may show more: this goes on until nothing is added.
 
 use std::ops::Range;
 
 use meshwork_ir::hash::HashMap;
-use meshwork_ir::op::{BodyOp, ContractOp};
+use meshwork_ir::op::{BodyOp, ContractOp, MovementOp};
 use meshwork_ir::{BlockId, Module, OpId, OpKind, ValueId};
+
+use super::pieces::{self, Kinds};
 
 /// Programs with more operations are not looked into: what follows from what takes time in proportion to the square.
 const MOST_OPS: usize = 1 << 15;
@@ -26,8 +36,12 @@ const MOST_OPS: usize = 1 << 15;
 pub(super) struct Loops {
     /// Bytes that they read and write.
     pub bytes: f64,
-    /// The operations that lead those that start on each device.
-    pub led: Vec<OpId>,
+    /// The operations that start them.
+    pub started: Vec<OpId>,
+    /// Of those, the ones whose results are written.
+    pub written: Vec<OpId>,
+    /// The operations that read values from memory.
+    pub reads: Vec<(OpId, ValueId)>,
 }
 
 /// How many operations are looked at together as those that others lead to.
@@ -46,18 +60,23 @@ fn leads(kind: OpKind) -> bool {
     is_product(kind) || kind == BodyOp::Reduce
 }
 
+/// Whether an operation only spreads its operand or gives it another shape.
+fn passes_on(kind: OpKind) -> bool {
+    matches!(kind, OpKind::Movement(MovementOp::Reshape | MovementOp::BroadcastInDim | MovementOp::Broadcast))
+}
+
 /// What the loops in `body` do at least.
 pub(super) fn least(module: &Module, body: BlockId) -> Loops {
     least_by(module, body, TOGETHER)
 }
 
-/// The loops that read a value, and how many of those looked at so far are apart from each other.
+/// The loops that read a value, and which of those looked at so far are apart from each other.
 struct Reads {
     /// Ascending.
     loops: Vec<usize>,
     looked_at: usize,
-    apart: usize,
-    last: Option<usize>,
+    /// Ascending.
+    apart: Vec<usize>,
 }
 
 /// As [`least`], with `together` operations at a time.
@@ -71,13 +90,15 @@ fn least_by(module: &Module, body: BlockId, together: usize) -> Loops {
     let readers = |v: ValueId| module.value(v).uses().iter().filter_map(|u| number.get(&u.op).copied());
     let results = ops.iter().flat_map(|&op| module.op(op).results());
     let values: Vec<ValueId> = module.block(body).args().iter().chain(results).copied().collect();
-    let reads = |&v: &ValueId| {
-        let is_loop = |&i: &usize| is_arithmetic(kind(i)) || kind(i) == BodyOp::Reduce;
-        let mut loops: Vec<usize> = readers(v).filter(is_loop).collect();
-        loops.sort_unstable();
-        Reads { loops, looked_at: 0, apart: 0, last: None }
-    };
-    let mut reads: Vec<Reads> = values.iter().map(reads).collect();
+    let is_loop = |&i: &usize| is_arithmetic(kind(i)) || kind(i) == BodyOp::Reduce;
+    let mut reads: Vec<Reads> = values
+        .iter()
+        .map(|&v| {
+            let mut loops: Vec<usize> = readers(v).filter(is_loop).collect();
+            loops.sort_unstable();
+            Reads { loops, looked_at: 0, apart: vec![] }
+        })
+        .collect();
     let leads: Vec<bool> = (0..ops.len()).map(|i| leads(kind(i))).collect();
     let after: Vec<Vec<usize>> = (0..ops.len())
         .map(|i| {
@@ -94,34 +115,45 @@ fn least_by(module: &Module, body: BlockId, together: usize) -> Loops {
         for read in &mut reads {
             while let Some(&i) = read.loops.get(read.looked_at).filter(|&&i| i < until) {
                 // Each of these is in another group than those before it.
-                if read.last.is_none_or(|last| behind.has(last, i)) {
-                    (read.apart, read.last) = (read.apart + 1, Some(i));
+                if read.apart.last().is_none_or(|&last| behind.has(last, i)) {
+                    read.apart.push(i);
                 }
                 read.looked_at += 1;
             }
         }
     }
     let mut out = Loops::default();
+    let mut starts = vec![false; ops.len()];
     for (&v, read) in values.iter().zip(&reads) {
-        let (Some(bytes), apart) = (bytes(module, v), read.apart) else { continue };
+        let Some(bytes) = bytes(module, v) else { continue };
         let maker = module.def_op(v);
-        let is_asked_for = readers(v).any(|i| is_product(kind(i)) || kind(i).is_terminator());
-        match maker.map(|op| module.op(op).kind()) {
-            // What is computed on the way stays in a loop unless others ask for it.
-            Some(kind) if is_arithmetic(kind) && (is_asked_for || apart > 1) => {
-                out.bytes += bytes * (1 + apart) as f64;
-                out.led.extend(maker);
+        let asks = |i: usize| is_product(kind(i)) || kind(i).is_terminator();
+        // What is computed on the way stays in a loop unless others ask for it.
+        let (is_written, is_read) = match maker.map(|op| module.op(op).kind()) {
+            Some(kind) if is_arithmetic(kind) => {
+                let is_written = read.apart.len() > 1 || readers(v).any(asks);
+                (is_written, is_written)
             }
-            Some(kind) if is_product(kind) => out.bytes += bytes * apart as f64,
-            Some(kind) if kind == BodyOp::Reduce => {
-                out.bytes += bytes;
-                out.led.extend(maker);
-            }
-            None => out.bytes += bytes * apart as f64,
-            Some(_) => {}
+            Some(kind) if is_product(kind) => (false, true),
+            Some(kind) => (kind == BodyOp::Reduce, false),
+            None => (false, true),
+        };
+        if is_written {
+            out.bytes += bytes;
+            out.written.extend(maker);
+            maker.and_then(|op| number.get(&op)).into_iter().for_each(|&i| starts[i] = true);
+        }
+        if is_read {
+            out.bytes += bytes * read.apart.len() as f64;
+            out.reads.extend(read.apart.iter().map(|&i| (ops[i], v)));
         }
     }
-    out.led.dedup();
+    out.written.dedup();
+    let is_arithmetic: Vec<bool> = (0..ops.len()).map(|i| is_arithmetic(kind(i))).collect();
+    let passes_on: Vec<bool> = (0..ops.len()).map(|i| passes_on(kind(i))).collect();
+    let is_product: Vec<bool> = (0..ops.len()).map(|i| is_product(kind(i))).collect();
+    pieces::add(&after, &Kinds { is_arithmetic, passes_on, is_product }, &mut starts);
+    out.started = ops.iter().zip(&starts).filter(|(_, starts)| **starts).map(|(&op, _)| op).collect();
     out
 }
 
@@ -197,7 +229,7 @@ mod tests {
         let module = meshwork_ir::text::parse(&text).unwrap_or_else(|d| panic!("{}", d.render("test", &text)));
         let body = module.entry().and_then(|func| module.body_of(func, 0)).expect("a body");
         let all = least(&module, body);
-        assert!(all.led.len() >= 60 && all.bytes > 100.0 * 4096.0, "{all:?}");
+        assert!(all.started.len() >= 60 && all.bytes > 100.0 * 4096.0, "{all:?}");
         for together in [1, 7, 64, 100] {
             assert_eq!(least_by(&module, body, together), all, "{together} together");
         }

@@ -1,6 +1,7 @@
 //! A bound on any plan: time that no way to split a program can save.
 
 mod loops;
+mod pieces;
 mod places;
 mod waits;
 
@@ -51,9 +52,8 @@ pub fn lower_bounds(module: &Module, machine: &Machine, mesh: &Mesh) -> Bounds {
     let start = [Class::Elementwise, Class::Function, Class::Reduction, Class::Columns, Class::Movement, Class::Other];
     let start =
         start.map(|class| machine.device.curve(class).microseconds * 1e-6).into_iter().fold(f64::INFINITY, f64::min);
-    let computing = products + loops.led.len() as f64 * start + loops.bytes / devices / fastest(machine);
-    let led = loops.led.iter().copied().collect();
-    let waits = waits::least(&module, body, machine, mesh, &waits::Computing { led: &led, start });
+    let computing = products + loops.started.len() as f64 * start + loops.bytes / devices / fastest(machine);
+    let waits = waits::least(&module, body, machine, mesh, &waits::Computing::of(&loops, start));
     Bounds { computing, whole_axes: computing.max(waits) }
 }
 

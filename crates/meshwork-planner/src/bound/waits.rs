@@ -5,9 +5,9 @@
 //! computed. From there the result may be moved. An operation that is not looked into gives its results, at every place, when each of
 //! its operands is anywhere.
 //!
-//! Beside that, a device computes one thing after the other. What a product or reduction depends on is computed before it, whatever the
-//! order, and what depends on it after. So it ends no earlier than those before it take together, and a run goes on at least as long as
-//! those behind it take together.
+//! Beside that, a device computes one thing after the other. Of any set of operations the first starts no earlier than the earliest can, so
+//! the last ends no earlier than that and what all of them take together. Sets that count are those that cannot start before some moment:
+//! of all operations for the run, and of those that a product or reduction depends on for when that starts.
 
 use std::rc::Rc;
 
@@ -20,18 +20,41 @@ use meshwork_partition::Machine;
 use meshwork_partition::plan::{Class, op_flops};
 use meshwork_propagate::rules::{RuleResult, splitting_rule};
 
+use super::loops::Loops;
 use super::places::{Places, Roles, Ways};
 use super::{fastest, is_product, product_seconds, rounds};
 
-/// How many operations are looked at as those that others come before or behind.
-const BETWEEN: usize = 128;
+/// How far before an operation those are that it is known to depend on.
+const BEFORE: usize = 512;
 
-/// What each operation of a body computes at least.
-pub(super) struct Computing<'a> {
-    /// Loops over elements that start in every plan, by the operation that leads them.
-    pub(super) led: &'a HashSet<OpId>,
-    /// Seconds that such a loop takes to start.
-    pub(super) start: f64,
+/// What loops over elements do in every plan.
+pub(super) struct Computing {
+    /// The operations that start them.
+    started: HashSet<OpId>,
+    /// Of those, the ones whose results are written.
+    written: HashSet<OpId>,
+    /// What operations read from memory.
+    reads: HashMap<OpId, Vec<ValueId>>,
+    /// Seconds that a loop takes to start.
+    start: f64,
+}
+
+impl Computing {
+    pub(super) fn of(loops: &Loops, start: f64) -> Computing {
+        let mut reads: HashMap<OpId, Vec<ValueId>> = HashMap::default();
+        for &(op, v) in &loops.reads {
+            reads.entry(op).or_default().push(v);
+        }
+        let set = |ops: &[OpId]| ops.iter().copied().collect();
+        Computing { started: set(&loops.started), written: set(&loops.written), reads, start }
+    }
+
+    /// Seconds of `op` that it is certain to take as a part of a loop, if it has `written` bytes of results and reads `read` bytes.
+    fn seconds(&self, op: OpId, written: f64, read: f64, machine: &Machine) -> f64 {
+        let start = if self.started.contains(&op) { self.start } else { 0.0 };
+        let written = if self.written.contains(&op) { written } else { 0.0 };
+        start + (written + read) / fastest(machine)
+    }
 }
 
 /// When a value is there.
@@ -71,8 +94,8 @@ enum Use {
 /// Seconds that no plan saves in which each axis of `mesh` splits dimensions as a whole; 0 where some operation cuts axes.
 pub(super) fn least(module: &Module, body: BlockId, machine: &Machine, mesh: &Mesh, computing: &Computing) -> f64 {
     let Some(places) = Places::new(mesh, machine).filter(|_| !cuts_axes(module, mesh)) else { return 0.0 };
-    let mut run =
-        Run { module, machine, computing, places, there: HashMap::default(), devices: mesh.device_count() as f64 };
+    let devices = mesh.device_count() as f64;
+    let mut run = Run { module, machine, computing, places, there: HashMap::default(), devices };
     run.through(body)
 }
 
@@ -99,7 +122,7 @@ fn cuts_axes(module: &Module, mesh: &Mesh) -> bool {
 struct Run<'a> {
     module: &'a Module,
     machine: &'a Machine,
-    computing: &'a Computing<'a>,
+    computing: &'a Computing,
     places: Places<'a>,
     there: HashMap<ValueId, There>,
     devices: f64,
@@ -110,27 +133,24 @@ impl Run<'_> {
     fn through(&mut self, body: BlockId) -> f64 {
         let ops = self.module.op_list(body);
         let takes: Vec<f64> = ops.iter().map(|&op| self.alone(op)).collect();
-        let graph = Graph::of(self.module, &ops);
-        let waited_for: Vec<usize> = (0..ops.len())
-            .filter(|&i| is_product(self.module, ops[i]) || self.module.op(ops[i]).kind() == BodyOp::Reduce)
-            .collect();
-        let every = waited_for.len().div_ceil(BETWEEN).max(1);
-        let mut looked_at = waited_for.into_iter().step_by(every).peekable();
+        let before = before(self.module, &ops);
+        let mut starts: Vec<f64> = vec![];
         let mut end: f64 = 0.0;
         for (i, &op) in ops.iter().enumerate() {
             let mut made = self.made(op, takes[i]);
-            if looked_at.next_if_eq(&i).is_some() {
-                let before = graph.sum(&graph.before, i, &takes) + takes[i];
-                made.iter_mut().for_each(|there| there.wait_until(before));
-                let first = made.iter().map(There::first).fold(before, f64::max);
-                end = end.max(first + graph.sum(&graph.behind, i, &takes));
+            if is_product(self.module, op) || self.module.op(op).kind() == BodyOp::Reduce {
+                let earlier = nearest(&before, i).into_iter().map(|j| (starts[j], takes[j]));
+                let start = together(earlier.collect());
+                made.iter_mut().for_each(|there| there.wait_until(start + takes[i]));
             }
+            // However it is split, it computes at least so long, and that right before its results are there.
+            starts.push(made.iter().map(There::first).reduce(f64::min).map_or(0.0, |first| first - takes[i]));
             for (&result, there) in self.module.op(op).results().iter().zip(made) {
                 end = end.max(there.first());
                 self.there.insert(result, there);
             }
         }
-        end
+        end.max(together(starts.into_iter().zip(takes).collect()))
     }
 
     /// Seconds that `op` computes at least, shared evenly, with all that is inside it.
@@ -139,12 +159,11 @@ impl Run<'_> {
         if let Some(seconds) = product(op) {
             return seconds;
         }
-        if self.computing.led.contains(&op) {
-            let written = self.module.op(op).results().iter().map(|&v| bytes(self.module, v)).sum::<f64>();
-            return self.computing.start + written / self.devices / fastest(self.machine);
-        }
+        let part = |values: &[ValueId]| values.iter().map(|&v| bytes(self.module, v)).sum::<f64>() / self.devices;
+        let read = self.computing.reads.get(&op).map_or(0.0, |values| part(values));
+        let own = self.computing.seconds(op, part(self.module.op(op).results()), read, self.machine);
         let inside = self.module.ops_below(op, Walk::PreOrder).into_iter();
-        inside.filter_map(|inner| Some(product(inner)? * rounds(self.module, inner))).sum()
+        own + inside.filter_map(|inner| Some(product(inner)? * rounds(self.module, inner))).sum::<f64>()
     }
 
     fn there(&self, v: ValueId) -> There {
@@ -218,11 +237,11 @@ impl Run<'_> {
                 })
                 .collect();
             let start = operands.iter().zip(&from).map(|(there, roles)| there.at(roles)).fold(0.0, f64::max);
-            let held = |ways: &[Rc<Ways>], roles: &[Roles]| -> f64 {
-                ways.iter().zip(roles).map(|(ways, roles)| ways.held[ways.place(roles)]).sum()
+            let held = |ways: &[Rc<Ways>], roles: &[Roles]| -> Vec<f64> {
+                ways.iter().zip(roles).map(|(ways, roles)| ways.held[ways.place(roles)]).collect()
             };
             let (read, written) = (held(&of_operands, &from), held(&of_results, &to));
-            let end = start + self.seconds(op, &rule, &chosen, read, written);
+            let end = start + self.seconds(op, &rule, &chosen, &read, written.iter().sum());
             for ((made, ways), roles) in made.iter_mut().zip(&of_results).zip(&to) {
                 let known = &mut made[ways.place(roles)];
                 *known = known.min(end);
@@ -235,13 +254,13 @@ impl Run<'_> {
         Some(of_results.into_iter().zip(made).map(there).collect())
     }
 
-    /// Seconds that `op` computes if it is split in a way.
-    fn seconds(&self, op: OpId, rule: &OpShardingRule, chosen: &[Use], read: f64, written: f64) -> f64 {
-        if self.computing.led.contains(&op) {
-            return self.computing.start + written / fastest(self.machine);
-        }
+    /// Seconds that `op` computes if it is split in a way. `read` has the bytes of a device of each operand.
+    fn seconds(&self, op: OpId, rule: &OpShardingRule, chosen: &[Use], read: &[f64], written: f64) -> f64 {
         if !is_product(self.module, op) {
-            return 0.0;
+            let operands = self.module.op(op).operands();
+            let of = |v: &ValueId| operands.iter().position(|w| w == v).map_or(0.0, |i| read[i]);
+            let from_memory: f64 = self.computing.reads.get(&op).map_or(0.0, |values| values.iter().map(of).sum());
+            return self.computing.seconds(op, written, from_memory, self.machine);
         }
         let part = |(f, &size): (usize, &i64)| {
             let splits =
@@ -255,7 +274,8 @@ impl Run<'_> {
         let elem = data.operands().first().and_then(|&v| self.module.ty(v).elem());
         let flops = op_flops(self.module, op) * share;
         let arithmetic = elem.map_or(0.0, |elem| device.arithmetic_seconds(class, elem, flops));
-        device.curve(class).microseconds * 1e-6 + arithmetic.max((read + written) / fastest(self.machine))
+        device.curve(class).microseconds * 1e-6
+            + arithmetic.max((read.iter().sum::<f64>() + written) / fastest(self.machine))
     }
 }
 
@@ -313,40 +333,38 @@ fn bytes(module: &Module, v: ValueId) -> f64 {
     ty.num_elements().unwrap_or(0) as f64 * ty.elem.storage_bytes() as f64
 }
 
-/// Which operations of a body come right before and right behind each.
-struct Graph {
-    before: Vec<Vec<usize>>,
-    behind: Vec<Vec<usize>>,
+/// Of operations with the moments at which they can start and the seconds that they take: when all of them are done, one after the other.
+fn together(mut ops: Vec<(f64, f64)>) -> f64 {
+    ops.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let (mut end, mut sum): (f64, f64) = (0.0, 0.0);
+    for (start, takes) in ops {
+        sum += takes;
+        end = end.max(start + sum);
+    }
+    end
 }
 
-impl Graph {
-    fn of(module: &Module, ops: &[OpId]) -> Graph {
-        let number: HashMap<OpId, usize> = ops.iter().enumerate().map(|(i, &op)| (op, i)).collect();
-        let mut graph = Graph { before: vec![vec![]; ops.len()], behind: vec![vec![]; ops.len()] };
-        for (i, &op) in ops.iter().enumerate() {
-            for &v in module.op(op).operands() {
-                if let Some(&from) = module.def_op(v).and_then(|from| number.get(&from)) {
-                    graph.before[i].push(from);
-                    graph.behind[from].push(i);
-                }
-            }
-        }
-        graph
-    }
+/// The operations of a body whose results each one reads.
+fn before(module: &Module, ops: &[OpId]) -> Vec<Vec<usize>> {
+    let number: HashMap<OpId, usize> = ops.iter().enumerate().map(|(i, &op)| (op, i)).collect();
+    let read = |&op: &OpId| {
+        let makers = module.op(op).operands().iter().filter_map(|&v| module.def_op(v));
+        makers.filter_map(|from| number.get(&from).copied()).collect()
+    };
+    ops.iter().map(read).collect()
+}
 
-    /// The sum of `takes` of all operations that `next` leads to from `i`, without itself.
-    fn sum(&self, next: &[Vec<usize>], i: usize, takes: &[f64]) -> f64 {
-        let (mut seen, mut work, mut sum) = (vec![false; takes.len()], vec![i], 0.0);
-        seen[i] = true;
-        while let Some(at) = work.pop() {
-            for &other in &next[at] {
-                if !seen[other] {
-                    seen[other] = true;
-                    sum += takes[other];
-                    work.push(other);
-                }
+/// What `i` depends on, of the [`BEFORE`] operations before it.
+fn nearest(before: &[Vec<usize>], i: usize) -> Vec<usize> {
+    let from = i.saturating_sub(BEFORE);
+    let (mut seen, mut work, mut found) = (vec![false; i - from], vec![i], vec![]);
+    while let Some(at) = work.pop() {
+        for &other in before[at].iter().filter(|&&other| other >= from) {
+            if !std::mem::replace(&mut seen[other - from], true) {
+                found.push(other);
+                work.push(other);
             }
         }
-        sum
     }
+    found
 }

@@ -12,9 +12,6 @@ use std::collections::BinaryHeap;
 use crate::plan::ops::{Operand, PlannedOp};
 use crate::plan::{Plan, PlannedCollective};
 
-/// How many operations ahead of the first that waits others are looked for.
-const WINDOW: usize = 1024;
-
 /// The links of a mesh axis during a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Lane {
@@ -161,9 +158,7 @@ impl<'a> Run<'a> {
     /// Runs what is inside a loop or branch, or all of the program, from `start` on. Says when all of it is done.
     fn block(&mut self, around: Option<usize>, start: f64) -> f64 {
         let inside = std::mem::take(&mut self.inside[around.unwrap_or(self.ops.len())]);
-        let mut is_done = vec![false; inside.len()];
-        let place = |leader: usize| inside.binary_search(&leader).unwrap_or(0);
-        let (mut head, mut now, mut end) = (0, start.max(self.free), start);
+        let (mut now, mut end) = (start.max(self.free), start);
         let mut coming: BinaryHeap<Reverse<Moment>> = BinaryHeap::new();
         let mut there: BinaryHeap<Reverse<usize>> = BinaryHeap::new();
         for &i in &inside {
@@ -189,23 +184,14 @@ impl<'a> Run<'a> {
                     there.push(Reverse(i));
                     continue;
                 }
-                None => {
-                    while is_done.get(head) == Some(&true) {
-                        head += 1;
+                None => match (there.pop(), coming.peek()) {
+                    (Some(Reverse(i)), _) => i,
+                    (None, Some(Reverse(Moment(at, _)))) => {
+                        now = *at;
+                        continue;
                     }
-                    let in_reach = inside.get(head).map_or(usize::MAX, |first| first.saturating_add(WINDOW));
-                    match (there.peek(), coming.peek()) {
-                        (Some(&Reverse(i)), later) if i <= in_reach || later.is_none() => {
-                            there.pop();
-                            i
-                        }
-                        (_, Some(Reverse(Moment(at, _)))) => {
-                            now = *at;
-                            continue;
-                        }
-                        (_, None) => break,
-                    }
-                }
+                    (None, None) => break,
+                },
             };
             if self.is_beside(done) {
                 self.communicate(done);
@@ -213,7 +199,6 @@ impl<'a> Run<'a> {
                 self.compute(done, now);
                 now = self.free;
             }
-            is_done[place(done)] = true;
             end = end.max(self.ready[done]);
             for reader in std::mem::take(&mut self.readers[done]) {
                 if self.ready[done] > self.needs[reader].0 {
