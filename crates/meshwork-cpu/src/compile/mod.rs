@@ -26,6 +26,7 @@ mod block;
 mod carries;
 mod collective;
 mod components;
+mod computed;
 mod constants;
 mod dilated;
 mod display;

@@ -8,8 +8,8 @@ use meshwork_ir::transform::{calls, canonicalize, cse, dead, inline, symbol_dce,
 use meshwork_ir::{Attr, BlockId, DeviceGrid, Module, OpId, OpKind, ValueId, ValueMap, Walk};
 
 use super::{
-    LoadError, carries, components, constants, dilated, expand, interleave, iotas, narrow, pairs, pooling, repeated,
-    scanned, simplify, small, stencil, unroll, windows,
+    LoadError, carries, components, computed, constants, dilated, expand, interleave, iotas, narrow, pairs, pooling,
+    repeated, scanned, simplify, small, stencil, unroll, windows,
 };
 use crate::fuse::Devices;
 
@@ -64,6 +64,7 @@ pub(crate) fn prepare(module: &Module, func: OpId, grid: DeviceGrid) -> Result<(
     hoist_chains(&mut module, is_worth_hoisting);
     scanned::hoist_products(&mut module, func);
     cse::eliminate(&mut module);
+    canonicalize::apply(&mut module, &[(OpKind::Contract(ContractOp::DotGeneral), computed::product)]);
     sink_constants(&mut module, func);
     iotas::lift_tables(&mut module, func);
     repeated::lay_out(&mut module, func);

@@ -5,7 +5,6 @@ use meshwork_ir::{BlockId, ElementType, Module};
 use super::num::{Bf16, Complex, Element, F16};
 use super::picks::NOWHERE;
 use crate::kernel::interp::loops::wide;
-use crate::kernel::interp::scalar::Float;
 use crate::kernel::ir::Combine;
 
 /// What a body of two arguments does.
@@ -85,13 +84,14 @@ macro_rules! wrapping {
 }
 wrapping!(u8 u16 u32 u64);
 
-/// The extreme of two floats, which is `$other` unless they are equal or the first is a NaN: of zeros, whose bits alone may
-/// differ, `$sign` of the bits is taken, with `$all` for other numbers.
-macro_rules! extreme {
-    ($t:ty, $a:ident, $b:ident, $other:ident, $sign:tt, $all:expr) => {{
-        let bits = if $a == $b { $a.to_bits() } else { $all };
-        let number = <$t>::from_bits($other.to_bits() $sign bits);
-        if $a.is_nan() { $a.quiet() } else { number }
+/// The smaller of two floats. Both choices are the same number but where neither is smaller: of zeros the bits of both then make
+/// the negative one, and of a NaN and a number a NaN. Choices without branches are done in vectors, and of single numbers too
+/// this is three instructions.
+macro_rules! smaller {
+    ($t:ty, $a:expr, $b:expr) => {{
+        let (a, b): ($t, $t) = ($a, $b);
+        let (first, second) = (if a < b { a } else { b }, if b < a { b } else { a });
+        <$t>::from_bits(first.to_bits() | second.to_bits())
     }};
 }
 
@@ -99,15 +99,8 @@ macro_rules! floats {
     ($($t:ty)*) => {$(
         binary!(Add, $t, |a, b| a + b);
         binary!(Mul, $t, |a, b| a * b);
-        // Choices without branches are done in vectors.
-        binary!(Max, $t, |a, b| {
-            let other = if a > b { a } else { b };
-            extreme!($t, a, b, other, &, !0)
-        });
-        binary!(Min, $t, |a, b| {
-            let other = if a < b { a } else { b };
-            extreme!($t, a, b, other, |, 0)
-        });
+        binary!(Max, $t, |a, b| -smaller!($t, -a, -b));
+        binary!(Min, $t, |a, b| smaller!($t, a, b));
     )*};
 }
 floats!(f32 f64);
@@ -559,6 +552,7 @@ pub(super) fn scattered_of(elem: ElementType, combine: Combine) -> Option<Scatte
         (Combine::Add, E::BF16) => runs::<Half<Bf16>, Add>,
         (Combine::Add, E::I32 | E::UI32) => runs::<u32, Add>,
         (Combine::Add, E::I64 | E::UI64) => runs::<u64, Add>,
+        (Combine::Add | Combine::Max | Combine::Or, E::I1) => runs::<u8, Or>,
         (Combine::Mul, E::F32) => runs::<f32, Mul>,
         (Combine::Mul, E::F64) => runs::<f64, Mul>,
         (Combine::Max, E::F32) => runs::<f32, Max>,

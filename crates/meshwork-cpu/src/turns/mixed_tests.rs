@@ -243,3 +243,28 @@ fn windows_scattered_at_known_places() {
         assert!(!text.contains("while"), "{text}");
     }
 }
+
+/// Arithmetic on more elements than are worth code of their own, along few lanes that never mix.
+#[test]
+fn few_lanes_of_much_arithmetic() {
+    for n in [4, 5, 7] {
+        let (ty, sums, log) =
+            (format!("tensor<3x{n}x3xf32>"), format!("tensor<3x{n}xf32>"), format!("tensor<9x3x{n}xf32>"));
+        let row = format!("tensor<1x3x{n}xf32>");
+        let body = format!(
+            "%a = stablehlo.cosine %s : {ty}
+            %b = stablehlo.multiply %a, %w : {ty}
+            %e = stablehlo.exponential %b : {ty}
+            %m = stablehlo.multiply %e, %s : {ty}
+            %h = stablehlo.constant dense<0.1> : {ty}
+            %t = stablehlo.multiply %m, %h : {ty}
+            %sum = stablehlo.reduce(%t init: %none) applies stablehlo.add across dimensions = [2] : ({ty}, tensor<f32>) -> {sums}
+            %r0 = stablehlo.reshape %sum : ({sums}) -> {row}
+            %l = stablehlo.dynamic_update_slice %log, %r0, %i, %o, %o : ({log}, {row}, tensor<i32>, tensor<i32>, tensor<i32>) -> {log}"
+        );
+        let args = format!("%s0: {ty}, %w: {ty}, %log0: {log}");
+        let text = check(&looped(&args, &[("s", "%s0", &ty), ("log", "%log0", &log)], 9, &body, &["%t", "%l"]), 1e-4);
+        is_one_step(&text);
+        assert!(text.contains(&format!("on {n} lanes")), "{text}");
+    }
+}

@@ -44,7 +44,7 @@ const FEWEST_TURNS: u64 = 4;
 const OPEN_TURNS: u64 = 32;
 /// Fewer lanes are elements like any others, unless these are too many for one by one.
 const FEWEST_LANES: i64 = 8;
-const FEWEST_MIXED_LANES: i64 = 4;
+const FEWEST_NARROW_LANES: i64 = 4;
 /// Elements per lane of a loop that treats all elements alike, and of one that only moves them besides: a stencil.
 const MOST_PER_LANE: i64 = 4;
 const MOST_MOVED_PER_LANE: i64 = 32;
@@ -90,7 +90,7 @@ fn as_rows(cx: &mut Lower<'_>, op: OpId, width: Width) -> bool {
     let mut extents: Vec<i64> = module.op(op).results().iter().flat_map(|&r| module.ty(r).dims().to_vec()).collect();
     extents.retain(|&n| match width {
         Width::Any => n >= FEWEST_LANES,
-        Width::Narrow => (FEWEST_MIXED_LANES..FEWEST_LANES).contains(&n) && !is_open,
+        Width::Narrow => (FEWEST_NARROW_LANES..FEWEST_LANES).contains(&n) && !is_open,
     });
     extents.sort_unstable();
     extents.dedup();
@@ -333,8 +333,7 @@ fn expand<'m>(cx: &mut Lower<'m>, turns: &Turns<'m>, lanes: i64, pick: Pick) -> 
     let single = match lanes {
         1 => once.max(cost) * SCALAR_SHARE,
         // Most of each vector is empty.
-        ..FEWEST_LANES if mixes => ops,
-        ..FEWEST_LANES => return None,
+        ..FEWEST_LANES => ops,
         _ => once,
     };
     if single > worth as f64 || (lanes > 1 && once == ops) {

@@ -410,6 +410,20 @@ impl<T: Field> Routine for Tridiagonal<T> {
         self.size[0] * (self.size[1] * 3 + 20)
     }
 
+    fn lanes(&self) -> usize {
+        match self.singular {
+            Singular::Report => lanes::width_in_line::<T>(self.size[0] * (self.size[1] + 3)),
+            Singular::Perturb => 1,
+        }
+    }
+
+    unsafe fn run_lanes(&self, ones: &[One<'_>], scratch: &mut Scratch) {
+        if let Some(beside) = T::BESIDE {
+            // SAFETY: three diagonals, the right-hand sides, and a number.
+            unsafe { (beside.tridiagonal)(self.size, ones, scratch) }
+        }
+    }
+
     unsafe fn run(&self, one: &One<'_>, _: usize, _: &mut Scratch) {
         // SAFETY: three diagonals and the right-hand sides.
         unsafe {

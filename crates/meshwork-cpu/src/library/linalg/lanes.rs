@@ -10,11 +10,14 @@ use super::Triangle;
 use super::field::{Field, kernel, wide};
 use super::stack::One;
 use super::triangular::Diagonal;
+use super::tridiagonal;
 use crate::library::transpose::{Planes, transpose};
 use crate::step::Scratch;
 
 /// Elements of a matrix, or of a system, that are in lanes: so many vectors stay in the first-level cache.
 const MOST: usize = 256;
+/// The same of a system that is read from one end to the other and back, as memory is read fastest.
+const MOST_IN_LINE: usize = 1 << 16;
 
 /// The routines for as many matrices of one type as a vector has lanes.
 #[derive(Clone, Copy)]
@@ -23,18 +26,30 @@ pub(super) struct Beside {
     pub lu: unsafe fn([usize; 2], &[One<'_>], &mut Scratch),
     pub cholesky: unsafe fn(usize, Triangle, &[One<'_>], &mut Scratch),
     pub solve: unsafe fn(Systems, &[One<'_>], &mut Scratch),
+    pub tridiagonal: unsafe fn([usize; 2], &[One<'_>], &mut Scratch),
 }
 
 impl Beside {
     /// Those of `W` matrices of numbers `T`.
     pub(super) const fn new<T: Field, const W: usize>() -> Beside {
-        Beside { width: W, lu: lu::<T, W>, cholesky: cholesky::<T, W>, solve: solve::<T, W> }
+        Beside {
+            width: W,
+            lu: lu::<T, W>,
+            cholesky: cholesky::<T, W>,
+            solve: solve::<T, W>,
+            tridiagonal: tridiagonal::<T, W>,
+        }
     }
 }
 
 /// How many matrices of type `T` are done side by side, for so many elements of each; 1 if none are.
 pub(super) fn width<T: Field>(elements: usize) -> usize {
     T::BESIDE.filter(|_| elements <= MOST).map_or(1, |beside| beside.width)
+}
+
+/// The same for elements of which a few neighbors are needed at a time.
+pub(super) fn width_in_line<T: Field>(elements: usize) -> usize {
+    T::BESIDE.filter(|_| elements <= MOST_IN_LINE).map_or(1, |beside| beside.width)
 }
 
 /// Reads operand `number` of each matrix, of `x.len()` elements, into the lanes of `x`. Lanes without a matrix have the first one.
@@ -337,6 +352,30 @@ fn solve_lanes<T: Field, const W: usize>(l: &[[T; W]], x: &mut [[T; W]], systems
     }
 }
 
+/// LAPACK's `gtsv` of systems of so many rows and right-hand sides, which leaves the diagonals as they were.
+///
+/// # Safety
+/// Operands and results of such systems.
+unsafe fn tridiagonal<T: Field, const W: usize>([n, sides]: [usize; 2], ones: &[One<'_>], scratch: &mut Scratch) {
+    // SAFETY: the caller's; all vectors are written before they are read.
+    unsafe {
+        let (x, rest) = vectors::<T, W>(n * sides + 3 * n + 1, scratch).split_at_mut(n * sides);
+        let (lower, rest) = rest.split_at_mut(n);
+        let (diagonal, rest) = rest.split_at_mut(n);
+        let (upper, singular) = rest.split_at_mut(n);
+        read(ones, 0, lower);
+        read(ones, 1, diagonal);
+        read(ones, 2, upper);
+        read(ones, 3, x);
+        wide(tridiagonal::SolveLanes, ([lower, diagonal, upper], &mut *x, sides, &mut singular[0]));
+        write(x, ones, 3);
+        for (lane, one) in ones.iter().enumerate() {
+            (0..3).for_each(|i| one.result::<T>(i).copy_from_slice(one.operand(i)));
+            one.result::<i32>(4)[0] = integer(singular[0][lane]);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use meshwork_ir::{ElementType, Literal, Scalar};
@@ -386,6 +425,65 @@ mod tests {
                     return %r : {b} }}"
                 );
                 check_on(&source, &[dominant(count, n, elem), noise(&shape, elem, 3)], tolerance);
+            }
+        }
+    }
+
+    #[test]
+    fn tridiagonal_stacks() {
+        for (elem, letter, tolerance) in REALS {
+            for (count, [n, sides]) in COUNTS.into_iter().zip([[1, 1], [2, 3], [9, 2], [40, 1], [0, 2], [7, 0]]) {
+                let (d, b) = (ty(elem, &[count, n]), ty(elem, &[count, n, sides]));
+                let args = [1, 2, 3].map(|seed| noise(&[count, n], elem, seed));
+                let args = [&args[..], &[noise(&[count, n, sides], elem, 4)]].concat();
+                let operands = [d.clone(), d.clone(), d.clone(), b.clone()];
+                let results = [d.clone(), d.clone(), d, b, ty(INT, &[count])];
+                let source = call(&format!("lapack_{letter}gtsv_ffi"), "", &operands, &results);
+                check_on(&source, &args, 100.0 * tolerance);
+            }
+        }
+    }
+
+    /// A system has the same solution in a lane as alone; one that is singular is left where elimination ended.
+    #[test]
+    fn tridiagonal_systems_in_lanes_and_alone() {
+        for (elem, letter, _) in REALS {
+            let (count, n) = (19i64, 6i64);
+            let results = |count: i64, from: &[Literal; 4], first: i64| {
+                let (d, b) = (ty(elem, &[count, n]), ty(elem, &[count, n, 1]));
+                let operands = [d.clone(), d.clone(), d.clone(), b.clone()];
+                let to = [d.clone(), d.clone(), d, b, ty(INT, &[count])];
+                let source = call(&format!("lapack_{letter}gtsv_ffi"), "", &operands, &to);
+                let args: Vec<Literal> = from
+                    .iter()
+                    .zip([&[count, n][..], &[count, n], &[count, n], &[count, n, 1]])
+                    .map(|(x, dims)| {
+                        let range = (first * n) as usize..((first + count) * n) as usize;
+                        let values: Vec<Scalar> = range.map(|at| x.get(at)).collect();
+                        Literal::from_scalars(dims.iter().copied(), elem, values).expect("as many")
+                    })
+                    .collect();
+                let module = meshwork_ir::text::parse(&source).expect("a program");
+                run(&module, &args, false, false).results.expect("covered")
+            };
+            // The seventh has a column of zeros, the ninth ends with a row of them.
+            let with_zeros = |seed: u64, at: usize| {
+                let x = noise(&[count, n], elem, seed);
+                let is_zero = |i: usize| [(7, at), (9, 5)].contains(&(i / n as usize, i % n as usize));
+                let number = |i: usize| if is_zero(i) { Scalar::Float(0.0) } else { x.get(i) };
+                let values: Vec<Scalar> = (0..x.len()).map(number).collect();
+                Literal::from_scalars([count, n], elem, values).expect("as many")
+            };
+            let args = [with_zeros(1, 4), with_zeros(2, 3), with_zeros(3, 2), noise(&[count, n], elem, 4)];
+            let together = results(count, &args, 0);
+            assert!((0..count as usize).any(|i| together[4].get(i).as_i64() != 0), "{elem}: none is singular");
+            for i in 0..count {
+                let alone = results(1, &args, i);
+                for (all, one) in together.iter().zip(&alone) {
+                    for at in 0..one.len() {
+                        assert_eq!(all.get(i as usize * one.len() + at), one.get(at), "{elem}, system {i}");
+                    }
+                }
             }
         }
     }
