@@ -2,7 +2,8 @@
 //! it is one expression, also where the winner's place is asked for.
 
 use meshwork_ir::build::{BuildError, Builder};
-use meshwork_ir::{BlockId, Direction, ElementType, Module, OpId, Scalar, Type, ValueId};
+use meshwork_ir::op::MovementOp;
+use meshwork_ir::{BlockId, Direction, ElementType, Module, OpId, OpKind, Scalar, Type, ValueId};
 
 use super::bodies::{is_elementwise, lift};
 use super::{replace, scalar};
@@ -17,8 +18,9 @@ const ENOUGH: i64 = 512;
 /// Elements from which on a loop is worth it.
 const MANY: i64 = 1 << 12;
 
-/// Elements of a row that are combined by one expression, and rows from which on that is worth it.
+/// Elements of a row that are combined by one expression, those of stacked arrays, and rows from which on that is worth it.
 const SHORT: i64 = 4;
+const STACKED: i64 = 16;
 const MANY_SHORT: i64 = 1 << 10;
 
 /// A sequence of slices of several arrays of one shape.
@@ -53,11 +55,23 @@ impl Slices {
         rest.remove(self.dim);
         let mut out = vec![];
         for &x in &self.arrays {
-            let piece = b.slice(x, &low, &high, &vec![1; low.len()])?;
+            let piece = match stacked(b.module(), x, self.dim) {
+                Some(parts) => parts[at as usize],
+                None => b.slice(x, &low, &high, &vec![1; low.len()])?,
+            };
             out.push(b.reshape(piece, rest.clone())?);
         }
         Ok(out)
     }
+}
+
+/// The arrays of extent 1 that `x` is the concatenation of along `dim`.
+fn stacked(module: &Module, x: ValueId, dim: usize) -> Option<Vec<ValueId>> {
+    let data = module.op(module.def_op(x)?);
+    let is_stack =
+        data.kind() == OpKind::Movement(MovementOp::Concatenate) && data.int("dimension") == Some(dim as i64);
+    let parts = data.operands();
+    (is_stack && parts.iter().all(|&p| module.ty(p).dims().get(dim) == Some(&1))).then(|| parts.to_vec())
 }
 
 /// The numbers `inits` as arrays of extents `dims`.
@@ -130,8 +144,10 @@ pub(super) fn reduce(module: &mut Module, op: OpId) -> bool {
     if !data.results().iter().enumerate().all(same) {
         return false;
     }
-    let is_short = (1..=SHORT).contains(&n) && lanes >= MANY_SHORT;
-    if library::has_reduction(module, op) && !(is_short && count > 1) {
+    // Arrays that are stacked to be combined need not be in memory as one.
+    let is_stack = n <= STACKED && stacked(module, inputs[0], dim).is_some();
+    let is_short = ((1..=SHORT).contains(&n) || is_stack) && lanes >= MANY_SHORT;
+    if library::has_reduction(module, op) && !(is_short && (count > 1 || is_stack)) {
         return false;
     }
     let whole = Slices { arrays: inputs.clone(), dims: dims.clone(), dim };
@@ -316,6 +332,29 @@ mod tests {
                 );
                 assert!(text.contains("fused ") && !text.contains("arg"), "{dims} {elem}: {text}");
             }
+        }
+    }
+
+    /// Arrays that are stacked to be combined: the stack is not stored.
+    #[test]
+    fn stacks_are_one_expression() {
+        for (elem, part, combine) in
+            [("f32", "1x1031", "maximum"), ("i32", "1x1031", "add"), ("i1", "1x1031", "or"), ("f64", "1x40x31", "add")]
+        {
+            let out = &part[2..];
+            let stack = format!("5x{out}");
+            let (p, y) = (format!("tensor<{part}x{elem}>"), format!("tensor<{out}x{elem}>"));
+            let text = check(
+                &format!(
+                    "func.func @main(%a: {p}, %b: {p}, %c: {p}, %first: tensor<{elem}>) -> {y} {{
+                    %s = stablehlo.concatenate %a, %b, %a, %c, %b, dim = 0 : ({p}, {p}, {p}, {p}, {p}) -> tensor<{stack}x{elem}>
+                    %r = stablehlo.reduce(%s init: %first) applies stablehlo.{combine} across dimensions = [0]
+                        : (tensor<{stack}x{elem}>, tensor<{elem}>) -> {y}
+                    return %r : {y} }}"
+                ),
+                1e-6,
+            );
+            assert!(text.contains("fused ") && !text.contains("concatenate"), "{text}");
         }
     }
 
