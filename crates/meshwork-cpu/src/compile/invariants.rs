@@ -151,7 +151,9 @@ mod tests {
                 "%t = stablehlo.transpose %a, dims = [1, 0] : ({a}) -> {a}
                  %b = stablehlo.add %a, %t : {a}
                  %y = stablehlo.dot_general %b, %x, contracting_dims = [1] x [0] : ({a}, {x}) -> {x}
-                 %next = stablehlo.sine %y : {x}"
+                 %few = stablehlo.constant dense<0.01> : {x}
+                 %z = stablehlo.multiply %y, %few : {x}
+                 %next = stablehlo.sine %z : {x}"
             );
             let left = left(&a, &x, &step);
             assert_eq!(left.iter().filter(|&&name| name == "stablehlo.add").count(), 1, "{left:?}");

@@ -144,10 +144,10 @@ pub(super) fn reduce(module: &mut Module, op: OpId) -> bool {
     if !data.results().iter().enumerate().all(same) {
         return false;
     }
-    // Arrays that are stacked to be combined need not be in memory as one.
+    // Arrays that are stacked to find a place among them need not be in memory as one; what else combines them is fused.
     let is_stack = n <= STACKED && stacked(module, inputs[0], dim).is_some();
     let is_short = ((1..=SHORT).contains(&n) || is_stack) && lanes >= MANY_SHORT;
-    if library::has_reduction(module, op) && !(is_short && (count > 1 || is_stack)) {
+    if library::has_reduction(module, op) && !(is_short && count > 1) {
         return false;
     }
     let whole = Slices { arrays: inputs.clone(), dims: dims.clone(), dim };
@@ -335,27 +335,37 @@ mod tests {
         }
     }
 
-    /// Arrays that are stacked to be combined: the stack is not stored.
+    /// Which of several conditions holds first, as `jnp.select` asks: the conditions are not stored.
     #[test]
-    fn stacks_are_one_expression() {
-        for (elem, part, combine) in
-            [("f32", "1x1031", "maximum"), ("i32", "1x1031", "add"), ("i1", "1x1031", "or"), ("f64", "1x40x31", "add")]
-        {
-            let out = &part[2..];
-            let stack = format!("5x{out}");
-            let (p, y) = (format!("tensor<{part}x{elem}>"), format!("tensor<{out}x{elem}>"));
-            let text = check(
-                &format!(
-                    "func.func @main(%a: {p}, %b: {p}, %c: {p}, %first: tensor<{elem}>) -> {y} {{
-                    %s = stablehlo.concatenate %a, %b, %a, %c, %b, dim = 0 : ({p}, {p}, {p}, {p}, {p}) -> tensor<{stack}x{elem}>
-                    %r = stablehlo.reduce(%s init: %first) applies stablehlo.{combine} across dimensions = [0]
-                        : (tensor<{stack}x{elem}>, tensor<{elem}>) -> {y}
-                    return %r : {y} }}"
-                ),
-                1e-6,
-            );
-            assert!(text.contains("fused ") && !text.contains("concatenate"), "{text}");
-        }
+    fn stacked_conditions_are_one_expression() {
+        let (part, stack, bits, places) =
+            ("tensor<1x1031xi1>", "tensor<5x1031xi1>", "tensor<1031xi1>", "tensor<1031xi32>");
+        let text = check(
+            &format!(
+                "func.func @main(%a: {part}, %b: {part}, %c: {part}) -> {places} {{
+                %s = stablehlo.concatenate %a, %b, %a, %c, %b, dim = 0 : ({part}, {part}, {part}, {part}, {part}) -> {stack}
+                %i = stablehlo.iota dim = 0 : tensor<5x1031xi32>
+                %first = stablehlo.constant dense<false> : tensor<i1>
+                %none = stablehlo.constant dense<0> : tensor<i32>
+                %r:2 = stablehlo.reduce(%s init: %first), (%i init: %none) across dimensions = [0]
+                    : ({stack}, tensor<5x1031xi32>, tensor<i1>, tensor<i32>) -> ({bits}, {places})
+                reducer(%p: tensor<i1>, %q: tensor<i1>) (%j: tensor<i32>, %k: tensor<i32>) {{
+                    %g = stablehlo.compare GT, %p, %q : (tensor<i1>, tensor<i1>) -> tensor<i1>
+                    %n = stablehlo.compare NE, %p, %p : (tensor<i1>, tensor<i1>) -> tensor<i1>
+                    %w = stablehlo.or %g, %n : tensor<i1>
+                    %e = stablehlo.compare EQ, %p, %q : (tensor<i1>, tensor<i1>) -> tensor<i1>
+                    %l = stablehlo.compare LT, %j, %k : (tensor<i32>, tensor<i32>) -> tensor<i1>
+                    %t = stablehlo.and %e, %l : tensor<i1>
+                    %o = stablehlo.or %w, %t : tensor<i1>
+                    %v = stablehlo.select %w, %p, %q : tensor<i1>, tensor<i1>
+                    %m = stablehlo.select %o, %j, %k : tensor<i1>, tensor<i32>
+                    stablehlo.return %v, %m : tensor<i1>, tensor<i32>
+                }}
+                return %r#1 : {places} }}"
+            ),
+            0.0,
+        );
+        assert!(text.contains("fused ") && !text.contains("arg") && !text.contains("concatenate"), "{text}");
     }
 
     /// Few long rows too, and a single one: what is before each element is not folded again for the next.
