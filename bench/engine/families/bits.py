@@ -347,3 +347,11 @@ def transform_of_numbers(x):
         x = jnp.concatenate([(a + b) % prime, (a + prime - b) % prime * powers % prime], -1)
         n //= 2
     return x.reshape(64, 256)
+
+
+problem(F, "bits packed along rows", ints(2, 1024, 1024, dtype=np.uint8))(lambda x: jnp.packbits(x, axis=1))
+problem(F, "substitution and order of bytes", BYTES(4096, 16), BYTES(256), split=(0,))(
+    lambda x, table: repeat(4, lambda x: table[x.astype(jnp.int32)][:, np.arange(16) * 5 % 16] ^ jnp.uint8(27), x))
+problem(F, "numbers of six digits, read", ints(10, 1 << 16, 6, dtype=np.uint8))(
+    lambda d: sum(d[:, i].astype(jnp.int32) * 10 ** (5 - i) for i in range(6)))
+problem(F, "next halves", (1 << 18,))(lambda x: jnp.nextafter(x.astype(jnp.float16), jnp.float16(9)).astype(jnp.float32))

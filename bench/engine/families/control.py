@@ -310,3 +310,16 @@ def blocks(a, b):
             return jax.lax.dynamic_update_slice(c, old + x @ y, (i // 8 * 32, i % 8 * 32))
         return jax.lax.fori_loop(0, 8, inner, c)
     return jax.lax.fori_loop(0, 64, cell, jnp.zeros((256, 256)))
+
+
+@problem(F, "sudoku, candidates", ints(512, 9, 9, 2), split=(None,))
+def sudoku(x):
+    given = jax.nn.one_hot(x[..., 0] % 9, 9, dtype=jnp.int32)
+    open_ = jnp.where((x[..., 1] < 100)[..., None], given, 1)
+
+    def step(c):
+        fixed = (c.sum(-1, keepdims=True) == 1) * c
+        boxes = fixed.reshape(3, 3, 3, 3, 9).sum((1, 3))
+        seen = fixed.sum(0, keepdims=True) + fixed.sum(1, keepdims=True) + jnp.repeat(jnp.repeat(boxes, 3, 0), 3, 1)
+        return jnp.where((seen > 0) & (fixed == 0), 0, c)
+    return repeat(10, step, open_)

@@ -237,3 +237,9 @@ def independent(source, target):
         reached = jnp.zeros(8192, bool).at[source].max(new[target]).at[target].max(new[source])
         return free & ~new & ~reached, chosen | new
     return jax.lax.while_loop(lambda s: s[0].any(), step, (jnp.ones(8192, bool), jnp.zeros(8192, bool)))[1]
+
+
+problem(F, "softmax by groups", ints(2000, 1 << 15), (1 << 15,), split=(0, 0))(
+    lambda g, x: (lambda e: e / jax.ops.segment_sum(e, g, 2000)[g])(jnp.exp(x - jax.ops.segment_max(x, g, 2000)[g])))
+problem(F, "depths in a tree", lambda r: (r.random(8192) * np.arange(8192)).astype(np.int32))(
+    lambda p: repeat(13, lambda s: (s[0] + s[0][s[1]], s[1][s[1]]), (jnp.minimum(jnp.arange(8192), 1), p))[0])

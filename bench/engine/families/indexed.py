@@ -91,3 +91,11 @@ def warp(x):
 @problem(F, "unique counts", ints(1000, 1 << 17))
 def unique(x):
     return jnp.unique_counts(x, size=1000).counts
+
+
+problem(F, "first of four conditions", (1 << 18,))(
+    lambda x: jnp.select([x < -2, x < -1, x < 0, x < 1], [x, x * x, x + 3, 2 * x], 7.0))
+problem(F, "interpolation by rows", uniform(256, 256), uniform(256, 64), split=(0, 0))(
+    lambda x, y: jax.vmap(lambda x, y: jnp.interp(x, jnp.linspace(0, 1, 64), y))(x, y))
+problem(F, "put between and taken out", (1 << 16,), split=(None,))(
+    lambda x: jnp.delete(jnp.insert(x, np.array([5, 100, 1000]), 7.0), np.array([3, 9])))

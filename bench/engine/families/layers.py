@@ -122,3 +122,17 @@ def swiglu(x, a, b, c):
 @problem(F, "dropout", (2048, 1024))
 def dropout(x):
     return jnp.where(jax.random.bernoulli(jax.random.key(1), 0.9, x.shape), x / 0.9, 0)
+
+
+@problem(F, "max-pool NCHW gradient", (8, 16, 56, 56))
+def pooled(x):
+    def loss(x):
+        return jnp.sum(jnp.sin(jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 1, 2, 2), (1, 1, 2, 2), "VALID")))
+    return jax.grad(loss)(x)
+
+
+@problem(F, "max-pool NCHW 3/2 gradient", (8, 16, 56, 56))
+def pooled_over(x):
+    def loss(x):
+        return jnp.sum(jnp.sin(jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 1, 3, 3), (1, 1, 2, 2), "SAME")))
+    return jax.grad(loss)(x)

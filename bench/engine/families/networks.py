@@ -538,3 +538,43 @@ def splats(middle, shape, color):
         seen = jnp.concatenate([jnp.ones_like(seen[..., :1]), seen[..., :-1]], -1)
         return jnp.mean(((opaque * seen)[..., None] * color).sum(2) ** 2)
     return jax.grad(loss, (0, 1, 2))(middle, shape, color)
+
+
+@problem(F, "delta rule, recurrent", *[(8, 256, 32)] * 3, uniform(8, 256), split=(0, 0, 0, 0))
+def delta_rule(q, k, v, b):
+    k = k / jnp.linalg.norm(k, axis=-1, keepdims=True)
+
+    def step(s, x):
+        q, k, v, b = x
+        s = s + jnp.einsum("bi,bj->bij", k, b[:, None] * (v - jnp.einsum("bi,bij->bj", k, s)))
+        return s, jnp.einsum("bi,bij->bj", q, s)
+    return jax.lax.scan(step, jnp.zeros((8, 32, 32)), [x.swapaxes(0, 1) for x in (q, k, v, b)])[1]
+
+
+@problem(F, "windows of an image, shifted", (8, 16, 32, 64), (64, 192))
+def shifted_windows(x, w):
+    x = jnp.roll(x, (-4, -4), (1, 2)).reshape(8, 2, 8, 4, 8, 64).transpose(0, 1, 3, 2, 4, 5).reshape(64, 64, 64)
+    q, k, v = (t.reshape(64, 64, 4, 16).swapaxes(1, 2) for t in jnp.split(x @ w, 3, -1))
+    y = (jax.nn.softmax(q @ k.swapaxes(-1, -2) / 4) @ v).swapaxes(1, 2).reshape(8, 2, 4, 8, 8, 64)
+    return jnp.roll(y.transpose(0, 1, 3, 2, 4, 5).reshape(8, 16, 32, 64), (4, 4), (1, 2))
+
+
+@problem(F, "images with holes", uniform(32, 64, 64, 3))
+def holes(x):
+    at = jax.random.randint(jax.random.key(0), (32, 3, 1, 1), 0, 64)
+    far = jnp.abs(jnp.arange(64) - at) >= 8
+    shown = far[:, 0].swapaxes(1, 2) | far[:, 1]
+    return jnp.where(shown[..., None], jnp.clip((x - 0.5) * (1 + at[:, 2, ..., None] / 64) + 0.5, 0, 1), 0)
+
+
+@problem(F, "blocks of fp8 with scales", (1024, 1024))
+def scaled_blocks(x):
+    x = x.reshape(1024, 32, 32)
+    scale = jnp.abs(x).max(-1, keepdims=True) / 448
+    return ((x / scale).astype(jnp.float8_e4m3fn).astype(jnp.float32) * scale).reshape(1024, 1024)
+
+
+@problem(F, "convolution f16 and pool", (8, 32, 32, 16), (3, 3, 16, 32))
+def half_convolution(x, w):
+    x = conv(x.astype(jnp.float16), w.astype(jnp.float16))
+    return jax.lax.reduce_window(x, jnp.float16(-jnp.inf), jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")

@@ -467,3 +467,46 @@ def speeds(c):
             return (new, p), new[10, ::4]
         return jnp.sum(jax.lax.scan(step, (0 * c, 0 * c), jnp.arange(50.0))[1] ** 2)
     return jax.grad(loss)(c)
+
+
+@problem(F, "material points", uniform(4096, 2), (4096, 2), split=(0, 0))
+def material_points(x, v):
+    n = 64
+
+    def step(s):
+        x, v = s
+        base = (x * n - 0.5).astype(jnp.int32)
+        f = x * n - base
+        w = jnp.stack([0.5 * (1.5 - f) ** 2, 0.75 - (f - 1) ** 2, 0.5 * (f - 0.5) ** 2], 1)
+        w = w[:, :, None, 0] * w[:, None, :, 1]
+        i, j = (jnp.clip(base[:, d, None, None] + off, 0, n - 1) for d, off in enumerate(np.mgrid[0:3, 0:3]))
+        one = jnp.concatenate([v, jnp.ones((4096, 1))], 1)[:, None, None]
+        grid = jnp.zeros((n, n, 3)).at[i, j].add(w[..., None] * one)
+        speed = grid[..., :2] / jnp.maximum(grid[..., 2:], 1e-6)
+        v = (w[..., None] * speed[i, j]).sum((1, 2))
+        return jnp.clip(x + 0.001 * v, 0.01, 0.99), v
+    return repeat(3, step, (x, v))
+
+
+@problem(F, "ground state, imaginary time f64", uniform(64, 64, dtype="f8"))
+def ground_state(psi):
+    at = jnp.arange(64.0) - 32
+    v = 0.01 * at[:, None] ** 2 + 0.02 * at ** 2
+
+    def step(p):
+        p = p + 0.05 * (sum(jnp.roll(p, d, a) for d in (1, -1) for a in (0, 1)) - 4 * p - v * p)
+        return p / jnp.sqrt(jnp.sum(p * p))
+    return repeat(50, step, psi)
+
+
+@problem(F, "potts model", ints(4, 128, 128))
+def potts(s):
+    odd = (jnp.arange(128)[:, None] + jnp.arange(128)) % 2
+
+    def step(i, s):
+        a, b = jax.random.split(jax.random.fold_in(jax.random.key(0), i))
+        new = jax.random.randint(a, s.shape, 0, 4)
+        same = lambda t: sum((jnp.roll(s, d, axis) == t).astype(jnp.float32) for d in (1, -1) for axis in (0, 1))
+        takes = jax.random.uniform(b, s.shape) < jnp.exp(same(new) - same(s))
+        return jnp.where(takes & (odd == i % 2), new, s)
+    return jax.lax.fori_loop(0, 10, step, s)

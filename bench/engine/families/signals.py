@@ -365,3 +365,9 @@ def enlarged(x):
     b = np.stack([(1 - f) ** 3, 3 * f ** 3 - 6 * f ** 2 + 4, -3 * f ** 3 + 3 * f ** 2 + 3 * f + 1, f ** 3]) / 6
     rows = sum(b[k][:, None] * c[:, i - 1 + k] for k in range(4))
     return sum(b[k] * rows[:, :, i - 1 + k] for k in range(4))
+
+
+problem(F, "gamma of bytes", ints(256, 512, 512, 3, dtype=np.uint8))(
+    lambda x: jnp.clip(255 * (x / 255.0) ** (1 / 2.2), 0, 255).astype(jnp.uint8))
+problem(F, "crops, mirrored", uniform(32, 96, 96, 3), ints(32, 32, 2), split=(0, 0))(
+    lambda x, at: jax.vmap(lambda x, at: jax.lax.dynamic_slice(x, (at[0], at[1], 0), (64, 64, 3))[:, ::-1])(x, at))

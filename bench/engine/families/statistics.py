@@ -392,3 +392,17 @@ def stumps(x, y):
         w = w * jnp.exp(-weight * sign * right * says[:, f, t])
         return w / w.sum(), (best, weight)
     return jax.lax.scan(step, jnp.ones(2048) / 2048, length=15)[1]
+
+
+drawn("rayleigh and weibull", lambda key, x: jax.random.rayleigh(key, 2.0, x.shape) + jax.random.weibull_min(key, x, 1.5), 1 << 16)
+problem(F, "derivatives of digamma", uniform(8192))(lambda x: jax.scipy.special.polygamma(2, 0.5 + 3 * x))
+problem(F, "zeta function", uniform(8192))(lambda x: jax.scipy.special.zeta(1.5 + 3 * x, 1.0))
+
+
+@problem(F, "factors without negatives", ints(50, 128, 96), uniform(128, 8), uniform(8, 96), split=(0, 0))
+def factors(a, w, h):
+    def step(s):
+        w, h = s
+        h = h * (w.T @ a) / (w.T @ w @ h + 1e-6)
+        return w * (a @ h.T) / (w @ (h @ h.T) + 1e-6), h
+    return repeat(10, step, (w + 0.1, h + 0.1))[1]

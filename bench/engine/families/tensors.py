@@ -209,3 +209,5 @@ problem(F, "softmax bf16, masked", (2048, 1024))(
     lambda x: jax.nn.softmax(jnp.where(jnp.arange(1024) < 700, x.astype(half), -jnp.inf)))
 problem(F, "mean and variance of bf16 columns", (4096, 512))(
     lambda x: (lambda y: (y.mean(0), y.var(0)))(x.astype(half)))
+problem(F, "rotations between clouds", (256, 64, 3), (256, 64, 3), split=(0, 0))(
+    lambda a, b: (lambda u: u[0] @ u[2])(jnp.linalg.svd(a.swapaxes(1, 2) @ b)))

@@ -449,3 +449,43 @@ def one_stock(s):
         held = 0.4999 * (v[:, 1:] + v[:, :-1])
         return jnp.maximum(jnp.pad(held, ((0, 0), (0, 1))), 0.5 - up * jnp.exp(0.02 * k / n))
     return jax.lax.fori_loop(0, n, back, jnp.maximum(0.5 - up, 0))[:, 0]
+
+
+@problem(F, "lanczos, twenty vectors", (512, 512), (512,), split=(None,))
+def lanczos(a, v):
+    def step(s, _):
+        q, p, b = s
+        w = (a + a.T) @ q
+        along = jnp.dot(q, w)
+        w = w - along * q - b * p
+        n = jnp.linalg.norm(w)
+        return (w / n, q, n), (along, n)
+    return jax.lax.scan(step, (v / jnp.linalg.norm(v), 0 * v, jnp.float32(0)), length=20)[1]
+
+
+problem(F, "eight vectors of a symmetric matrix", (256, 256), (256, 8), split=(None,))(
+    lambda a, v: repeat(10, lambda v: jnp.linalg.qr((a + a.T) @ v)[0], v))
+
+
+@problem(F, "shortest tour, sets of towns", uniform(10, 10), split=(None,))
+def tour(d):
+    town = jnp.arange(10)
+
+    def add(m, t):
+        before = t[m & ~(1 << town)]
+        return t.at[m].set(jnp.where((m >> town) & 1, jnp.minimum(t[m], jnp.min(before + d.T, 1)), jnp.inf))
+    first = jnp.full((1024, 10), jnp.inf).at[1 << town, town].set(0.0)
+    return jax.lax.fori_loop(1, 1024, add, first)[1023]
+
+
+@problem(F, "grammar's chart", ints(2, 32, 8), ints(2, 8, 8, 8), split=(None,))
+def chart(words, rules):
+    i = jnp.arange(32)
+    rules = rules.astype(jnp.float32)
+
+    def longer(n, t):
+        left = jnp.where((i < n)[None, :, None], t[i[:, None], jnp.minimum(i[:, None] + i, 31)], 0.0)
+        end = jnp.minimum(i + n, 31)
+        right = t[jnp.minimum(i[:, None] + i + 1, 31), end[:, None]]
+        return t.at[i, end].max((jnp.einsum("ikb,ikc,abc->ia", left, right, rules) > 0).astype(jnp.float32))
+    return jax.lax.fori_loop(1, 32, longer, jnp.zeros((32, 32, 8)).at[i, i].set(words.astype(jnp.float32)))

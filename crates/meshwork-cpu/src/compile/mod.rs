@@ -33,6 +33,7 @@ mod display;
 mod expand;
 mod ids;
 mod interleave;
+mod invariants;
 mod iotas;
 pub mod lower;
 mod narrow;

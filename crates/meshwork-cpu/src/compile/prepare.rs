@@ -1,15 +1,12 @@
 //! A copy of the module made ready: one function without calls, nothing twice, constants near their uses.
 
-use meshwork_ir::op::{
-    BinaryOp, BodyOp, ContractOp, ControlOp, LinalgOp, MixedOp, MovementOp, SdyOp, SourceOp, TokenOp,
-};
-use meshwork_ir::transform::hoist::hoist_chains;
+use meshwork_ir::op::{BinaryOp, BodyOp, ContractOp, ControlOp, MixedOp, MovementOp, SdyOp, SourceOp, TokenOp};
 use meshwork_ir::transform::{calls, canonicalize, cse, dead, inline, symbol_dce, tuples};
 use meshwork_ir::{Attr, BlockId, DeviceGrid, Module, OpId, OpKind, ValueId, ValueMap, Walk};
 
 use super::{
-    LoadError, carries, components, computed, constants, dilated, expand, interleave, iotas, narrow, pairs, pooling,
-    repeated, scanned, simplify, small, stencil, unroll, windows,
+    LoadError, carries, components, computed, constants, dilated, expand, interleave, invariants, iotas, narrow, pairs,
+    pooling, repeated, scanned, simplify, small, stencil, unroll, windows,
 };
 use crate::fuse::Devices;
 
@@ -61,7 +58,7 @@ pub(crate) fn prepare(module: &Module, func: OpId, grid: DeviceGrid) -> Result<(
     canonicalize::apply(&mut module, &patterns);
     cse::eliminate(&mut module);
     narrow::low_halves(&mut module, func, Devices::all(grid));
-    hoist_chains(&mut module, is_worth_hoisting);
+    invariants::hoist(&mut module);
     scanned::hoist_products(&mut module, func);
     cse::eliminate(&mut module);
     canonicalize::apply(&mut module, &[(OpKind::Contract(ContractOp::DotGeneral), computed::product)]);
@@ -182,31 +179,6 @@ fn forward_all(module: &mut Module, func: OpId) {
             module.replace_op(op, &same);
         }
     }
-}
-
-/// Scalars, what a fused loop cannot compute on the way, and the indices of gathers and scatters, which are read from memory
-/// anyway: any other array that is cheap to compute is better computed in the loop than read from memory there.
-fn is_worth_hoisting(module: &Module, op: OpId) -> bool {
-    let data = module.op(op);
-    let scalar = |v: ValueId| module.ty(v).as_tensor().is_some_and(|t| t.num_elements() == Some(1));
-    let heavy = matches!(
-        data.kind(),
-        OpKind::Contract(ContractOp::DotGeneral | ContractOp::Convolution)
-            | OpKind::Movement(MovementOp::Gather)
-            | OpKind::Linalg(LinalgOp::Cholesky)
-    );
-    let is_index = |v: ValueId| {
-        let names = |op: OpId| match module.op(op).kind() {
-            OpKind::Movement(MovementOp::Gather) => module.op(op).operands().get(1) == Some(&v),
-            OpKind::Body(BodyOp::Scatter) => {
-                let count = module.op(op).operands().len();
-                module.op(op).operands().get(count / 2) == Some(&v)
-            }
-            _ => false,
-        };
-        module.value(v).uses().iter().any(|u| names(u.op))
-    };
-    heavy || data.results().iter().all(|&r| scalar(r)) || data.results().iter().any(|&r| is_index(r))
 }
 
 /// Copies constants, iotas and broadcasts of them into the loops and branches that use them: there they cost nothing,

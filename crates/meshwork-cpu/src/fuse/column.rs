@@ -46,7 +46,9 @@ const MAX_PARTIALS: i64 = 32;
 const ROWS_PER_SUM: i64 = 1024;
 /// Elements of an accumulator that stays in the first-level cache.
 const TILE: i64 = 2048;
-/// Elements of a reduced dimension that make a row before a short dimension.
+/// Elements of reduced dimensions that make a row before a short dimension.
+const LEAST_SIDE: i64 = 4;
+/// Elements of outer reduced dimensions that make columns before a short reduced dimension.
 const LEAST_ROW: i64 = 16;
 /// A value that costs more additions is not computed once for each of several reductions.
 const EXPENSIVE: u32 = 16;
@@ -403,8 +405,9 @@ struct Stage<'a> {
 /// elements side by side.
 fn short_tail(dims: &[i64], reduced: &[usize]) -> usize {
     let Some(&last) = reduced.last() else { return 0 };
-    let (kept, n) = (dims[last + 1..].iter().product::<i64>(), dims[last]);
-    if kept > 1 && kept <= super::SMALL && n >= LEAST_ROW { dims.len() - last - 1 } else { 0 }
+    let n: i64 = dims[last + 1 - inner_count(reduced, last + 1)..=last].iter().product();
+    let kept: i64 = dims[last + 1..].iter().product();
+    if kept > 1 && kept <= super::SMALL && n >= LEAST_SIDE { dims.len() - last - 1 } else { 0 }
 }
 
 /// Why a stage was not built.

@@ -53,3 +53,36 @@ fn exponentials_are_stored_while_they_are_summed() {
         }
     }
 }
+
+/// Sums of few vectors of few numbers, over one dimension or neighbors: a call for a row of the numbers would take longer.
+#[test]
+fn few_vectors_are_summed_side_by_side() {
+    for (shape, over, side_by_side) in [
+        ("50x9x2", &[1][..], true),
+        ("1x4x8", &[1], true),
+        ("37x3x3x2", &[1, 2], true),
+        ("5x7x4x3x3", &[2], true),
+        ("11x2x5x3", &[0, 2], false),
+        ("40x3x2", &[1], false),
+        ("40x9x9", &[1], false),
+        ("0x9x2", &[1], false),
+        ("9x0x2", &[1], false),
+    ] {
+        let dims: Vec<&str> = shape.split('x').collect();
+        let left = (0..dims.len()).filter(|d| !over.contains(d)).map(|d| format!("{}x", dims[d])).collect::<String>();
+        for (elem, combine, tolerance) in [("f32", "add", 1e-5), ("f64", "maximum", 0.0), ("i32", "add", 0.0)] {
+            let (x, y) = (format!("tensor<{shape}x{elem}>"), format!("tensor<{left}{elem}>"));
+            let text = check(
+                &format!(
+                    "func.func @main(%x: {x}, %first: tensor<{elem}>) -> {y} {{
+                    %d = stablehlo.add %x, %x : {x}
+                    %y = stablehlo.reduce(%d init: %first) applies stablehlo.{combine} across dimensions = {over:?}
+                        : ({x}, tensor<{elem}>) -> {y}
+                    return %y : {y} }}"
+                ),
+                tolerance,
+            );
+            assert!(!side_by_side || !text.contains("reduce columns"), "{shape} over {over:?}: {text}");
+        }
+    }
+}

@@ -45,6 +45,16 @@ impl Windows {
         }
         from
     }
+
+    /// The elements of the window at `at` that are inside, in order, from dimension `d` on.
+    fn taps_at(&self, d: usize, at: &[i64], (x, out): (isize, isize), found: &mut Taps) {
+        let Some(dim) = self.dims.get(d) else { return found.push((x, out)) };
+        for w in 0..dim.size {
+            if let Some(p) = dim.tap(at[d], w) {
+                self.taps_at(d + 1, at, (x + p as isize * dim.x, out + p as isize * self.strides[d]), found);
+            }
+        }
+    }
 }
 
 /// Gives each window's source to the first of its largest elements, channel by channel.
@@ -114,20 +124,10 @@ impl Channels {
             for window in mine.start * each..mine.end * each {
                 let from = on.place(window, &mut at);
                 taps.clear();
-                self.taps(0, &at, (0, 0), &mut taps);
+                on.taps_at(0, &at, (0, 0), &mut taps);
                 let source = std::slice::from_raw_parts(source.offset(from).cast::<T>(), self.channels);
                 let (best, which) = (&mut *best, &mut *which);
                 Window { taps: &taps, x, out, source, best, which }.run();
-            }
-        }
-    }
-
-    /// The elements of the window at `at` that are inside, in order.
-    fn taps(&self, d: usize, at: &[i64], (x, out): (isize, isize), found: &mut Taps) {
-        let Some(dim) = self.on.dims.get(d) else { return found.push((x, out)) };
-        for w in 0..dim.size {
-            if let Some(p) = dim.tap(at[d], w) {
-                self.taps(d + 1, at, (x + p as isize * dim.x, out + p as isize * self.on.strides[d]), found);
             }
         }
     }
@@ -199,6 +199,116 @@ impl<T: Copy + PartialOrd + std::ops::Add<Output = T>> Window<'_, T> {
             }
         }
     }
+}
+
+/// Gives each window's source to the first of its largest elements, window after window of a row.
+#[derive(Debug)]
+struct Rows {
+    on: Windows,
+    /// The last dimension of all arrays, the byte strides of the result and of the sources along it.
+    last: Dim,
+    strides: [isize; 2],
+    /// The elements of a window that is inside as a whole, from its first one.
+    taps: Taps,
+}
+
+impl Work for Rows {
+    fn parts(&self) -> usize {
+        self.on.parts
+    }
+
+    fn cost(&self) -> u64 {
+        self.on.taps() * (self.last.out * self.last.size) as u64
+    }
+
+    unsafe fn run(&self, frame: &Frame<'_>, _: &mut Scratch, part: usize) -> Result<(), Fault> {
+        // SAFETY: the trait's contract.
+        unsafe {
+            match self.on.elem {
+                ElementType::F64 => self.typed::<f64>(frame, part),
+                _ => self.typed::<f32>(frame, part),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Rows {
+    /// # Safety
+    /// As for [`Work::run`]; elements are of type `T`.
+    unsafe fn typed<T: Copy + PartialOrd + std::ops::Add<Output = T>>(&self, frame: &Frame<'_>, part: usize) {
+        // Parts divide the first dimension, whose windows are single elements.
+        let (on, last) = (&self.on, &self.last);
+        let mine = piece(on.dims[0].n as usize, on.parts, part, 1);
+        let slab = on.strides[0] as usize / size_of::<T>();
+        let each: usize = on.dims[1..].iter().map(|d| d.out as usize).product();
+        let (first, end) = (last.inside(0), last.inside(last.size - 1));
+        let inside = first.0.max(end.0)..first.1.min(end.1);
+        let mut at = vec![0i64; on.dims.len()];
+        let mut taps: Taps = vec![];
+        // SAFETY: in the whole function: elements of the tensors; this part's slab of the result.
+        unsafe {
+            let out = frame.ptr(on.out);
+            let init = frame.ptr(on.init.0).offset(on.init.1).cast::<T>().read();
+            std::slice::from_raw_parts_mut(out.cast::<T>().add(mine.start * slab), mine.len() * slab).fill(init);
+            let x = frame.ptr(on.x.0).offset(on.x.1).cast_const();
+            let source = frame.ptr(on.source.0).offset(on.source.1).cast_const();
+            for row in mine.start * each..mine.end * each {
+                let source = source.offset(on.place(row, &mut at));
+                let is_whole =
+                    on.dims.iter().zip(&at).all(|(d, &at)| [0, d.size - 1].iter().all(|&w| d.tap(at, w).is_some()));
+                // Where the row's first element would be.
+                let mut corner = (-(last.low as isize) * last.x, -(last.low as isize) * self.strides[0]);
+                for (d, dim) in on.dims.iter().enumerate() {
+                    let p = (at[d] * dim.stride - dim.low) as isize;
+                    corner = (corner.0 + p * dim.x, corner.1 + p * on.strides[d]);
+                }
+                let mut outer: Option<Taps> = None;
+                for w in 0..last.out {
+                    let by = (w * last.stride) as isize;
+                    let place = if is_whole && inside.contains(&w) {
+                        best::<T>(x, (corner.0 + by * last.x, corner.1 + by * self.strides[0]), &self.taps)
+                    } else {
+                        let outer = outer.get_or_insert_with(|| {
+                            let mut found = vec![];
+                            on.taps_at(0, &at, (0, 0), &mut found);
+                            found
+                        });
+                        taps.clear();
+                        for &(x, to) in outer.iter() {
+                            let along = (0..last.size).filter_map(|i| last.tap(w, i)).map(|p| p as isize);
+                            taps.extend(along.map(|p| (x + p * last.x, to + p * self.strides[0])));
+                        }
+                        best::<T>(x, (0, 0), &taps)
+                    };
+                    if let Some(place) = place {
+                        let to = out.offset(place).cast::<T>();
+                        to.write(to.read() + source.offset(w as isize * self.strides[1]).cast::<T>().read());
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Where in the result the first of the largest elements is among `taps` from `corner` on.
+///
+/// # Safety
+/// These are elements of `x`.
+#[inline(always)]
+unsafe fn best<T: Copy + PartialOrd>(x: *const u8, corner: (isize, isize), taps: &[(isize, isize)]) -> Option<isize> {
+    let (&(at, place), rest) = taps.split_first()?;
+    // SAFETY: the caller's promise, here and below.
+    let (mut best, mut place) = (unsafe { x.offset(corner.0 + at).cast::<T>().read() }, place);
+    for &(at, to) in rest {
+        let value = unsafe { x.offset(corner.0 + at).cast::<T>().read() };
+        // Negated, so that a number that is none is given up and taken.
+        #[allow(clippy::neg_cmp_op_on_partial_ord)]
+        let takes = !(best >= value);
+        best = if takes { value } else { best };
+        place = if takes { to } else { place };
+    }
+    Some(corner.1 + place)
 }
 
 /// Gives each window's source to the element that the window selects.
@@ -305,6 +415,44 @@ fn by_channels(on: &Windows) -> Option<Channels> {
     Some(Channels { on, channels })
 }
 
+/// The step for rows of windows, if windows do not join neighbors of the first dimension.
+fn by_rows(on: &Windows) -> Option<Rows> {
+    let float = matches!(on.elem, ElementType::F32 | ElementType::F64);
+    let known = on.dims.iter().all(|d| d.base == 1 && d.n > 0);
+    if !float || !known || on.dims.len() < 2 || !on.dims[0].is_plain() {
+        return None;
+    }
+    let mut on = on.clone();
+    // Planes after one another are divided like the first dimension.
+    while on.dims.len() > 2
+        && on.dims[1].is_plain()
+        && on.dims[0].x == on.dims[1].x * on.dims[1].n as isize
+        && on.source_strides[0] == on.source_strides[1] * on.dims[1].n as isize
+    {
+        let planes = on.dims[0].n * on.dims[1].n;
+        on.dims[1].n = planes;
+        on.dims[1].out = planes;
+        on.dims.remove(0);
+        on.strides.remove(0);
+        on.source_strides.remove(0);
+    }
+    let last = on.dims.pop()?;
+    let strides = [on.strides.pop()?, on.source_strides.pop()?];
+    on.parts = parts_of(
+        on.dims.iter().map(|d| d.n as usize).product::<usize>() * last.n as usize,
+        1 << 13,
+        on.dims[0].n as usize,
+    );
+    let mut taps = vec![(0, 0)];
+    for (dim, to) in on.dims.iter().zip(&on.strides).chain([(&last, &strides[0])]) {
+        let along = |(x, out): (isize, isize)| {
+            (0..dim.size).map(move |w| (w * dim.dilation) as isize).map(move |p| (x + p * dim.x, out + p * to))
+        };
+        taps = taps.into_iter().flat_map(along).collect();
+    }
+    Some(Rows { on, last, strides, taps })
+}
+
 /// How a window chooses among its elements.
 struct Keep {
     /// Whether the first of two stays chosen.
@@ -361,9 +509,11 @@ pub(super) fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
         parts,
     };
     let adds_to_largest = combine == Combine::Add && keep.largest;
-    let (of, work): (_, Arc<dyn Work>) = match by_channels(&on).filter(|_| adds_to_largest) {
-        Some(channels) => (" channels", Arc::new(channels)),
-        None => ("", Arc::new(Select { on, read, keep: keep.keep, fold })),
+    let (channels, rows) = if adds_to_largest { (by_channels(&on), by_rows(&on)) } else { (None, None) };
+    let (of, work): (_, Arc<dyn Work>) = match (channels, rows) {
+        (Some(channels), _) => (" channels", Arc::new(channels)),
+        (None, Some(rows)) => (" rows", Arc::new(rows)),
+        (None, None) => ("", Arc::new(Select { on, read, keep: keep.keep, fold })),
     };
     let name = format!("select and scatter{of} {} {:?}", x.elem, x.dims);
     cx.step(op, name, work, vec![x.buf, source.buf, init.buf], vec![buf]);
@@ -411,6 +561,42 @@ mod tests {
             assert!(steps.iter().any(|s| s.starts_with("select and scatter channels")), "{steps:?}");
         }
     }
+    #[test]
+    fn rows_of_windows() {
+        for (elem, x, s, window) in [
+            ("f32", "3x6x8", "3x3x4", "window_dimensions = array<i64: 1, 2, 2>, window_strides = array<i64: 1, 2, 2>"),
+            (
+                "f64",
+                "2x1x7x5",
+                "2x1x7x5",
+                "window_dimensions = array<i64: 1, 1, 3, 3>, padding = dense<[[0, 0], [0, 0], [1, 1], [1, 1]]> : tensor<4x2xi64>",
+            ),
+            (
+                "f32",
+                "2x3x9x11",
+                "2x3x3x5",
+                "window_dimensions = array<i64: 1, 1, 3, 2>, window_strides = array<i64: 1, 1, 2, 2>, window_dilations = array<i64: 1, 1, 2, 2>",
+            ),
+            (
+                "f32",
+                "5x13",
+                "5x7",
+                "window_dimensions = array<i64: 1, 3>, window_strides = array<i64: 1, 2>, padding = dense<[[0, 0], [1, 1]]> : tensor<2x2xi64>",
+            ),
+            ("f32", "1x0x8", "1x0x4", "window_dimensions = array<i64: 1, 1, 2>, window_strides = array<i64: 1, 1, 2>"),
+            (
+                "f32",
+                "130x3x64x3",
+                "130x3x32x1",
+                "window_dimensions = array<i64: 1, 1, 2, 3>, window_strides = array<i64: 1, 1, 2, 3>",
+            ),
+        ] {
+            let steps = check(&source(elem, x, s, window, "GE"), 1e-6);
+            let is_empty = x.contains("x0x");
+            assert!(is_empty || steps.iter().any(|s| s.starts_with("select and scatter rows")), "{steps:?}");
+        }
+    }
+
     #[test]
     fn selects_and_scatters() {
         for (elem, x, s, window) in [

@@ -35,7 +35,7 @@ impl Dim {
     }
 
     /// The windows whose element `w` is inside the input, where that is not dilated.
-    fn inside(&self, w: i64) -> (i64, i64) {
+    pub fn inside(&self, w: i64) -> (i64, i64) {
         let shift = self.low - w * self.dilation;
         let first = if shift > 0 { (shift + self.stride - 1) / self.stride } else { 0 };
         let last = (self.n - 1 + shift).div_euclid(self.stride) + 1;

@@ -6,7 +6,7 @@ use crate::{BlockId, Def, Module, OpId, OpKind, ValueId, ValueMap, Walk};
 
 /// Moves loop-invariant operations for which `is_worth` holds out of every `while` of `module`, inner loops first.
 ///
-/// An operation is invariant if it is pure, has no regions, and each operand is defined outside the loop, is a
+/// An operation is invariant if it is pure, its regions use nothing from outside them, and each operand is defined outside the loop, is a
 /// constant, or is an argument of the loop's body that every round hands on unchanged.
 pub fn hoist(module: &mut Module, is_worth: impl Fn(&Module, OpId) -> bool) {
     hoist_with(module, is_worth, is_constant);
@@ -35,7 +35,7 @@ fn hoist_with(
                 let made_inside = module.def_op(v).is_some_and(|def| invariant.contains(&def));
                 outside.contains_key(&v) || made_inside || is_outside(module, v, op)
             };
-            let is_plain = data.kind().is_pure() && !data.kind().is_terminator() && data.regions().is_empty();
+            let is_plain = data.kind().is_pure() && !data.kind().is_terminator() && is_closed(module, inner);
             if !is_plain || !data.operands().iter().all(is_same) {
                 continue;
             }
@@ -81,6 +81,12 @@ fn is_outside(module: &Module, v: ValueId, op: OpId) -> bool {
         Def::Result(def, _) => !module.is_inside(def, op),
         Def::Arg(block, _) => module.block_parent_op(block).is_none_or(|parent| !module.is_inside(parent, op)),
     }
+}
+
+/// Whether what is inside `op` uses only what is inside it.
+fn is_closed(module: &Module, op: OpId) -> bool {
+    let mut inner = module.ops_below(op, Walk::PreOrder).into_iter().filter(|&inner| inner != op);
+    inner.all(|inner| module.op(inner).operands().iter().all(|&v| !is_outside(module, v, op)))
 }
 
 fn is_constant(module: &Module, op: OpId) -> bool {

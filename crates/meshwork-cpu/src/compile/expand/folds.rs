@@ -2,7 +2,8 @@
 //! it is one expression, also where the winner's place is asked for.
 
 use meshwork_ir::build::{BuildError, Builder};
-use meshwork_ir::{BlockId, Direction, ElementType, Module, OpId, Scalar, Type, ValueId};
+use meshwork_ir::op::MovementOp;
+use meshwork_ir::{BlockId, Direction, ElementType, Module, OpId, OpKind, Scalar, Type, ValueId};
 
 use super::bodies::{is_elementwise, lift};
 use super::{replace, scalar};
@@ -17,8 +18,9 @@ const ENOUGH: i64 = 512;
 /// Elements from which on a loop is worth it.
 const MANY: i64 = 1 << 12;
 
-/// Elements of a row that are combined by one expression, and rows from which on that is worth it.
+/// Elements of a row that are combined by one expression, those of stacked arrays, and rows from which on that is worth it.
 const SHORT: i64 = 4;
+const STACKED: i64 = 16;
 const MANY_SHORT: i64 = 1 << 10;
 
 /// A sequence of slices of several arrays of one shape.
@@ -53,11 +55,23 @@ impl Slices {
         rest.remove(self.dim);
         let mut out = vec![];
         for &x in &self.arrays {
-            let piece = b.slice(x, &low, &high, &vec![1; low.len()])?;
+            let piece = match stacked(b.module(), x, self.dim) {
+                Some(parts) => parts[at as usize],
+                None => b.slice(x, &low, &high, &vec![1; low.len()])?,
+            };
             out.push(b.reshape(piece, rest.clone())?);
         }
         Ok(out)
     }
+}
+
+/// The arrays of extent 1 that `x` is the concatenation of along `dim`.
+fn stacked(module: &Module, x: ValueId, dim: usize) -> Option<Vec<ValueId>> {
+    let data = module.op(module.def_op(x)?);
+    let is_stack =
+        data.kind() == OpKind::Movement(MovementOp::Concatenate) && data.int("dimension") == Some(dim as i64);
+    let parts = data.operands();
+    (is_stack && parts.iter().all(|&p| module.ty(p).dims().get(dim) == Some(&1))).then(|| parts.to_vec())
 }
 
 /// The numbers `inits` as arrays of extents `dims`.
@@ -130,7 +144,9 @@ pub(super) fn reduce(module: &mut Module, op: OpId) -> bool {
     if !data.results().iter().enumerate().all(same) {
         return false;
     }
-    let is_short = (1..=SHORT).contains(&n) && lanes >= MANY_SHORT;
+    // Arrays that are stacked to find a place among them need not be in memory as one; what else combines them is fused.
+    let is_stack = n <= STACKED && stacked(module, inputs[0], dim).is_some();
+    let is_short = ((1..=SHORT).contains(&n) || is_stack) && lanes >= MANY_SHORT;
     if library::has_reduction(module, op) && !(is_short && count > 1) {
         return false;
     }
@@ -317,6 +333,39 @@ mod tests {
                 assert!(text.contains("fused ") && !text.contains("arg"), "{dims} {elem}: {text}");
             }
         }
+    }
+
+    /// Which of several conditions holds first, as `jnp.select` asks: the conditions are not stored.
+    #[test]
+    fn stacked_conditions_are_one_expression() {
+        let (part, stack, bits, places) =
+            ("tensor<1x1031xi1>", "tensor<5x1031xi1>", "tensor<1031xi1>", "tensor<1031xi32>");
+        let text = check(
+            &format!(
+                "func.func @main(%a: {part}, %b: {part}, %c: {part}) -> {places} {{
+                %s = stablehlo.concatenate %a, %b, %a, %c, %b, dim = 0 : ({part}, {part}, {part}, {part}, {part}) -> {stack}
+                %i = stablehlo.iota dim = 0 : tensor<5x1031xi32>
+                %first = stablehlo.constant dense<false> : tensor<i1>
+                %none = stablehlo.constant dense<0> : tensor<i32>
+                %r:2 = stablehlo.reduce(%s init: %first), (%i init: %none) across dimensions = [0]
+                    : ({stack}, tensor<5x1031xi32>, tensor<i1>, tensor<i32>) -> ({bits}, {places})
+                reducer(%p: tensor<i1>, %q: tensor<i1>) (%j: tensor<i32>, %k: tensor<i32>) {{
+                    %g = stablehlo.compare GT, %p, %q : (tensor<i1>, tensor<i1>) -> tensor<i1>
+                    %n = stablehlo.compare NE, %p, %p : (tensor<i1>, tensor<i1>) -> tensor<i1>
+                    %w = stablehlo.or %g, %n : tensor<i1>
+                    %e = stablehlo.compare EQ, %p, %q : (tensor<i1>, tensor<i1>) -> tensor<i1>
+                    %l = stablehlo.compare LT, %j, %k : (tensor<i32>, tensor<i32>) -> tensor<i1>
+                    %t = stablehlo.and %e, %l : tensor<i1>
+                    %o = stablehlo.or %w, %t : tensor<i1>
+                    %v = stablehlo.select %w, %p, %q : tensor<i1>, tensor<i1>
+                    %m = stablehlo.select %o, %j, %k : tensor<i1>, tensor<i32>
+                    stablehlo.return %v, %m : tensor<i1>, tensor<i32>
+                }}
+                return %r#1 : {places} }}"
+            ),
+            0.0,
+        );
+        assert!(text.contains("fused ") && !text.contains("arg") && !text.contains("concatenate"), "{text}");
     }
 
     /// Few long rows too, and a single one: what is before each element is not folded again for the next.

@@ -4,13 +4,14 @@ mod bodies;
 mod calls;
 mod folds;
 mod moving;
+mod next;
 mod normalize;
 mod order;
 mod products;
 mod truth;
 
 use meshwork_ir::build::{BuildError, Builder};
-use meshwork_ir::op::{BodyOp, ChloOp, ContractOp, ControlOp, DynamicOp, LinalgOp, MixedOp, MovementOp};
+use meshwork_ir::op::{BinaryOp, BodyOp, ChloOp, ContractOp, ControlOp, DynamicOp, LinalgOp, MixedOp, MovementOp};
 use meshwork_ir::transform::canonicalize::Pattern;
 use meshwork_ir::{Attr, Module, OpId, OpKind, Scalar, ValueId};
 
@@ -44,6 +45,7 @@ pub(crate) const PATTERNS: &[(OpKind, Pattern)] = &[
     (OpKind::Chlo(ChloOp::Scan), bodies::scan),
     (OpKind::Control(ControlOp::CustomCall), calls::known),
     (OpKind::Mixed(MixedOp::Compare), compare),
+    (OpKind::Binary(BinaryOp::NextAfter), next::half),
 ];
 
 fn compare(module: &mut Module, op: OpId) -> bool {
