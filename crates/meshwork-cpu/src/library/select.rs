@@ -298,9 +298,10 @@ impl Rows {
 #[inline(always)]
 unsafe fn best<T: Copy + PartialOrd>(x: *const u8, corner: (isize, isize), taps: &[(isize, isize)]) -> Option<isize> {
     let (&(at, place), rest) = taps.split_first()?;
-    // SAFETY: the caller's promise, here and below.
+    // SAFETY: the caller's promise.
     let (mut best, mut place) = (unsafe { x.offset(corner.0 + at).cast::<T>().read() }, place);
     for &(at, to) in rest {
+        // SAFETY: as above.
         let value = unsafe { x.offset(corner.0 + at).cast::<T>().read() };
         // Negated, so that a number that is none is given up and taken.
         #[allow(clippy::neg_cmp_op_on_partial_ord)]
