@@ -81,9 +81,10 @@ mod tests {
                 for (of, operands) in [(0, "%d, %w"), (1, "%d, %w"), (0, "%w, %d"), (1, "%w, %d")] {
                     let (rows, columns) = if of == 1 { (m, k) } else { (k, m) };
                     let types = [format!("tensor<{rows}x{columns}x{elem}>"), format!("tensor<{k}x{elem}>")];
-                    let (list, contracted) = match operands.starts_with("%d") {
-                        true => (types.join(", "), format!("[{of}] x [0]")),
-                        false => (format!("{}, {}", types[1], types[0]), format!("[0] x [{of}]")),
+                    let (list, contracted) = if operands.starts_with("%d") {
+                        (types.join(", "), format!("[{of}] x [0]"))
+                    } else {
+                        (format!("{}, {}", types[1], types[0]), format!("[0] x [{of}]"))
                     };
                     let text = check(
                         &format!(
