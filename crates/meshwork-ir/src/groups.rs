@@ -125,10 +125,13 @@ fn listed(module: &Module, op: &Op, count: usize) -> Result<Vec<Vec<usize>>, Str
         let name = groups.mesh.symbol().map_or("", |name| name);
         return Err(format!("attribute '{GROUPS}' names axes of @{name}, which is not a mesh"));
     };
-    groups.size_on(mesh).map_err(|why| format!("attribute '{GROUPS}' {why}"))?;
+    let size = groups.size_on(mesh).map_err(|why| format!("attribute '{GROUPS}' {why}"))?;
     if mesh.device_count() > count as i64 {
         let devices = mesh.device_count();
         return Err(format!("attribute '{GROUPS}' names axes of {devices} devices where there are {count}: {mesh}"));
+    }
+    if let Some(parts) = op.int("split_count").filter(|&parts| parts != size) {
+        return Err(format!("attribute '{GROUPS}' has groups of {size}, but split_count is {parts}"));
     }
     let rows = meshwork_mesh::device_groups(mesh, &groups.axes).map_err(|e| e.to_string())?;
     Ok(rows.into_iter().map(|row| row.into_iter().map(|id| id as usize).collect()).collect())
@@ -273,7 +276,12 @@ mod tests {
                return %0 : tensor<4xf32>
              }}"
         );
-        let module = crate::text::parse(&source).unwrap_or_else(|e| panic!("{}", e.render("test", &source)));
+        groups_of_8(&source)
+    }
+
+    /// The groups of the collective in `source` among 8 partitions, as [`group_of`] finds them too.
+    fn groups_of_8(source: &str) -> Result<Vec<Vec<usize>>, String> {
+        let module = crate::text::parse(source).unwrap_or_else(|e| panic!("{}", e.render("test", source)));
         let is_collective = |op: &crate::OpId| module.op(*op).kind().is_collective();
         let op = module.all_ops(crate::Walk::PreOrder).into_iter().find(is_collective).unwrap();
         let (op, grid) = (module.op(op), DeviceGrid { replicas: 1, partitions: 8 });
@@ -286,12 +294,15 @@ mod tests {
         Ok(groups)
     }
 
+    fn lists(rows: &[&[usize]]) -> Result<Vec<Vec<usize>>, String> {
+        Ok(rows.iter().map(|row| row.to_vec()).collect())
+    }
+
     #[test]
     fn groups_along_axes() {
         let axis = |name: &str| format!("#stablehlo.axis_ref<name = \"{name}\">");
         let part = |name: &str, part: &str| format!("#stablehlo.axis_ref<name = \"{name}\", sub_axis_info = {part}>");
         let (x, y) = (axis("x"), axis("y"));
-        let lists = |rows: &[&[usize]]| Ok(rows.iter().map(|row| row.to_vec()).collect::<Vec<_>>());
         assert_eq!(by_axes("@m", &x), lists(&[&[0, 4], &[1, 5], &[2, 6], &[3, 7]]));
         assert_eq!(by_axes("@m", &y), lists(&[&[0, 1, 2, 3], &[4, 5, 6, 7]]));
         assert_eq!(by_axes("@m", &format!("{x}, {y}")), lists(&[&[0, 1, 2, 3, 4, 5, 6, 7]]));
@@ -319,5 +330,30 @@ mod tests {
         assert_eq!(twice, "attribute 'replica_groups' names axis \"x\" twice");
         let large = error("#stablehlo.mesh<axes=[<name = \"x\", size = 16>]>", &axis("x"));
         assert_eq!(large, "attribute 'replica_groups' names axes of 16 devices where there are 8: <[\"x\"=16]>");
+    }
+
+    /// The verifier lets such a program pass, for passes that only rewrite it; no engine can run it.
+    #[test]
+    fn split_counts_that_are_not_the_size_of_groups_along_axes() {
+        let groups = |count: i64| {
+            let source = format!(
+                "sdy.mesh @m = <[\"x\"=2, \"y\"=4]>
+                 func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {{
+                   %0 = \"stablehlo.all_to_all\"(%x) {{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,
+                     split_dimension = 0 : i64, concat_dimension = 0 : i64, split_count = {count} : i64,
+                     replica_groups = #stablehlo.replica_group_mesh_axes<mesh = @m, axes = [#stablehlo.axis_ref<name = \"x\">]>}}
+                     : (tensor<8xf32>) -> tensor<8xf32>
+                   return %0 : tensor<8xf32>
+                 }}"
+            );
+            let module = crate::text::parse(&source).unwrap();
+            assert!(crate::verify::verify(&module).is_empty());
+            groups_of_8(&source)
+        };
+        assert_eq!(groups(2), lists(&[&[0, 4], &[1, 5], &[2, 6], &[3, 7]]));
+        for count in [1, 4] {
+            let wrong = format!("attribute 'replica_groups' has groups of 2, but split_count is {count}");
+            assert_eq!(groups(count), Err(wrong));
+        }
     }
 }

@@ -104,13 +104,6 @@ func.func @f(%x: tensor<4xf32>) {
 // -----
 sdy.mesh @m = <["x"=2, "y"=4]>
 func.func @f(%x: tensor<8xf32>) {
-  // error: 'stablehlo.all_to_all' op attribute 'replica_groups' has groups of 2, but split_count is 4
-  %0 = "stablehlo.all_to_all"(%x) {split_dimension = 0 : i64, concat_dimension = 0 : i64, split_count = 4 : i64, replica_groups = #stablehlo.replica_group_mesh_axes<mesh = @m, axes = [#stablehlo.axis_ref<name = "x">]>} : (tensor<8xf32>) -> tensor<8xf32>
-  return
-}
-// -----
-sdy.mesh @m = <["x"=2, "y"=4]>
-func.func @f(%x: tensor<8xf32>) {
   // error: 'stablehlo.reduce_scatter' op splits dimension 0 of size 8 into parts of size 2 over groups of 2
   %0 = "stablehlo.reduce_scatter"(%x) ({
   ^bb0(%a: tensor<f32>, %b: tensor<f32>):
