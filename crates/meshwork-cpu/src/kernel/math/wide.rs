@@ -128,6 +128,15 @@ pub fn tanh(b: &mut Builder<'_>, x: Val) -> Val {
 
 /// `ln(x + lost)` for positive normal x and much smaller `lost`; the exponent of x counts `more` above what its bits say.
 fn log_normal(b: &mut Builder<'_>, x: Val, more: Option<Val>, lost: Option<Val>) -> Val {
+    let high = b.num(D, LN2.0);
+    let (exponent, f, tail) = log_parts(b, x, more, lost);
+    let near = b.sub(f, tail);
+    b.fma(exponent, high, near)
+}
+
+/// The same as an exponent, by which the high part of [`LN2`] is to be multiplied, and two parts whose difference is the rest; the
+/// second is the smaller.
+fn log_parts(b: &mut Builder<'_>, x: Val, more: Option<Val>, lost: Option<Val>) -> (Val, Val, Val) {
     /// 2/(2n+3): ln((1+s)/(1-s)) = 2s + s·z·(2/3 + 2/5 z + ...) with z = s².
     const SERIES: [f64; 10] = {
         let mut out = [0.0; 10];
@@ -172,12 +181,10 @@ fn log_normal(b: &mut Builder<'_>, x: Val, more: Option<Val>, lost: Option<Val>)
     let square = b.mul(f, f);
     let halved = b.mul(square, half);
     let sum = b.add(halved, r);
-    let (high, low) = (b.num(D, LN2.0), b.num(D, LN2.1));
+    let low = b.num(D, LN2.1);
     let tail = b.mul(exponent, low);
     let tail = b.fma(s, sum, tail);
-    let tail = b.sub(halved, tail);
-    let near = b.sub(f, tail);
-    b.fma(exponent, high, near)
+    (exponent, f, b.sub(halved, tail))
 }
 
 /// How logarithms of this type are taken.
@@ -191,6 +198,9 @@ const ERF_INV_SLOPE: f64 = 0.886_226_925_452_758;
 
 /// What [`ERF_INV_SLOPE`] lacks.
 const ERF_INV_SLOPE_REST: f64 = -3.833_293_249_912_899_4e-17;
+
+/// What the first of [`ERF_INV`] lacks.
+const ERF_INV_FIRST_REST: f64 = -1.092_350_819e-17;
 
 /// `(erf_inv(x) / x - ERF_INV_SLOPE) / w` in `w - 3.125`, for `w = -ln(1 - x²)` up to 6.215.
 const ERF_INV: [f64; 24] = [
@@ -220,29 +230,53 @@ const ERF_INV: [f64; 24] = [
     -2.297_475_022_347_336_6e-22,
 ];
 
+/// The product of `x` and `y`, and what rounding takes from it.
+fn exact_mul(b: &mut Builder<'_>, x: Val, y: Val) -> (Val, Val) {
+    let product = b.mul(x, y);
+    let minus = b.un(UnaryOp::Negate, product);
+    (product, b.fma(x, y, minus))
+}
+
 /// The inverse of the error function. Beyond [`ERF_INV_NEAR`] other polynomials would be needed, for one number of a thousand.
 pub fn erf_inv(b: &mut Builder<'_>, x: Val) -> Val {
-    let (one, zero, middle, slope) = (b.num(D, 1.0), b.num(D, 0.0), b.num(D, 3.125), b.num(D, ERF_INV_SLOPE));
+    let (one, middle, slope) = (b.num(D, 1.0), b.num(D, 3.125), b.num(D, ERF_INV_SLOPE));
     let size = b.un(UnaryOp::Abs, x);
-    let minus = b.un(UnaryOp::Negate, size);
-    // A positive normal number where it counts; NaN stays one in the products below.
-    let rest = b.fma(minus, size, one);
-    let log = log_normal(b, rest, None, None);
-    let w = b.sub(zero, log);
+    // 1 - x² and what rounding takes from it; a positive normal number where it counts, NaN stays one in the products below.
+    let (square, square_lost) = exact_mul(b, size, size);
+    let rest = b.sub(one, square);
+    let back = b.sub(one, rest);
+    let rest_lost = b.sub(back, square);
+    let rest_lost = b.sub(rest_lost, square_lost);
+    // The logarithm, -w, likewise.
+    let (exponent, f, tail) = log_parts(b, rest, None, Some(rest_lost));
+    let (near, high) = (b.sub(f, tail), b.num(D, LN2.0));
+    let log = b.fma(exponent, high, near);
+    let w = b.un(UnaryOp::Negate, log);
+    let (back, near_back) = (b.fma(exponent, high, w), b.sub(f, near));
+    let (back, near_lost) = (b.add(back, near), b.sub(near_back, tail));
+    let log_lost = b.add(back, near_lost);
     let centered = b.sub(w, middle);
-    let p = b.poly(centered, &ERF_INV);
-    // The slope apart, so that the polynomial's rounding counts the less the nearer x is to zero. What both products lose is kept.
-    let line = b.mul(slope, size);
-    let minus = b.un(UnaryOp::Negate, line);
-    let lost = b.fma(slope, size, minus);
+    let q = b.poly(centered, &ERF_INV[1..]);
+    let first = b.num(D, ERF_INV[0]);
+    let p = b.fma(centered, q, first);
+    let back = b.sub(first, p);
+    let first_rest = b.num(D, ERF_INV_FIRST_REST);
+    let p_lost = b.fma(centered, q, back);
+    let p_lost = b.add(p_lost, first_rest);
+    let (product, lost) = exact_mul(b, w, p);
+    let lost = b.fma(w, p_lost, lost);
+    let minus = b.un(UnaryOp::Negate, log_lost);
+    let lost = b.fma(minus, p, lost);
+    // The slope and the product, of which either may be the larger.
+    let ratio = b.add(slope, product);
+    let added = b.sub(ratio, slope);
+    let (kept, product_lost) = (b.sub(ratio, added), b.sub(product, added));
+    let slope_lost = b.sub(slope, kept);
     let slope_rest = b.num(D, ERF_INV_SLOPE_REST);
-    let lost = b.fma(slope_rest, size, lost);
-    let product = b.mul(w, p);
-    let minus = b.un(UnaryOp::Negate, product);
-    let product_lost = b.fma(w, p, minus);
-    let lost = b.fma(product_lost, size, lost);
-    let more = b.fma(product, size, lost);
-    let near = b.add(line, more);
+    let (lost, more) = (b.add(lost, slope_rest), b.add(slope_lost, product_lost));
+    let lost = b.add(lost, more);
+    let lost = b.mul(lost, size);
+    let near = b.fma(ratio, size, lost);
     let v = b.push(Op::Far(UnaryOp::ErfInv, size, near));
     copysign(b, v, x)
 }
