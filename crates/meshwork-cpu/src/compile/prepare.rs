@@ -31,7 +31,7 @@ pub(crate) fn prepare(module: &Module, func: OpId, grid: DeviceGrid) -> Result<(
     ];
     canonicalize::apply(&mut module, &whole);
     pairs::split(&mut module, func);
-    let own: [(OpKind, canonicalize::Pattern); 20] = [
+    let own: [(OpKind, canonicalize::Pattern); 21] = [
         (OpKind::Binary(BinaryOp::Add), interleave::sum_of_spread),
         (OpKind::Binary(BinaryOp::Or), interleave::sum_of_spread),
         (OpKind::Contract(ContractOp::Convolution), dilated::convolution),
@@ -43,6 +43,7 @@ pub(crate) fn prepare(module: &Module, func: OpId, grid: DeviceGrid) -> Result<(
         (OpKind::Body(BodyOp::ReduceWindow), pooling::reduce_window),
         (OpKind::Body(BodyOp::Reduce), simplify::reduce_of_ones),
         (OpKind::Movement(MovementOp::Slice), simplify::slice_of_pad),
+        (OpKind::Movement(MovementOp::Slice), simplify::slice_of_joined),
         (OpKind::Movement(MovementOp::Reshape), simplify::reshape_of_reshape),
         (OpKind::Movement(MovementOp::Transpose), simplify::transposed_stack),
         (OpKind::Movement(MovementOp::Transpose), simplify::transposed_sum),

@@ -124,6 +124,50 @@ pub(crate) fn transposed_stack(module: &mut Module, op: OpId) -> bool {
 /// Elements that the fusion computes side by side.
 const MOST_STACKED: i64 = 8;
 
+/// A slice of arrays that are joined for it alone needs only those that it touches.
+pub(crate) fn slice_of_joined(module: &mut Module, op: OpId) -> bool {
+    let data = module.op(op);
+    let &[whole] = data.operands() else { return false };
+    let (Some(mut start), Some(mut limit)) = (data.i64s("start_indices"), data.i64s("limit_indices")) else {
+        return false;
+    };
+    let Some(def) = module.def_op(whole).filter(|_| module.value(whole).uses().len() == 1) else { return false };
+    let join = module.op(def);
+    let dim = join.int("dimension").and_then(|d| usize::try_from(d).ok()).filter(|&d| d < start.len());
+    let (Some(dim), true) = (dim, join.kind() == OpKind::Movement(MovementOp::Concatenate)) else { return false };
+    let (mut touched, mut at, mut before) = (vec![], 0, 0);
+    for &part in join.operands() {
+        let size = module.ty(part).dims()[dim];
+        if at + size <= start[dim] {
+            before = at + size;
+        } else if at < limit[dim] {
+            touched.push(part);
+        }
+        at += size;
+    }
+    if touched.is_empty() || touched.len() == join.operands().len() {
+        return false;
+    }
+    let mut x = touched[0];
+    if touched.len() > 1 {
+        let mut dims = module.ty(whole).dims().to_vec();
+        dims[dim] = touched.iter().map(|&v| module.ty(v).dims()[dim]).sum();
+        let Some(elem) = module.ty(whole).elem() else { return false };
+        let spec = OpSpec::new(OpKind::Movement(MovementOp::Concatenate))
+            .operands(touched)
+            .results([Type::tensor(dims, elem)])
+            .attr("dimension", Attr::i64(dim as i64))
+            .loc(join.loc.clone());
+        let joined = module.push_before(op, spec);
+        x = module.result(joined);
+    }
+    (start[dim], limit[dim]) = (start[dim] - before, limit[dim] - before);
+    module.set_operand(op, 0, x);
+    module.op_mut(op).attrs.set("start_indices", Attr::i64s(start));
+    module.op_mut(op).attrs.set("limit_indices", Attr::i64s(limit));
+    true
+}
+
 /// The only slice of padding is padding by less, possibly less than nothing: its elements are then side by side.
 pub(crate) fn slice_of_pad(module: &mut Module, op: OpId) -> bool {
     let data = module.op(op);

@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use meshwork_ir::comparator::{self, Part};
-use meshwork_ir::{BlockId, ElementType, Module, OpId};
+use meshwork_ir::op::MovementOp;
+use meshwork_ir::{BlockId, ElementType, Module, OpId, OpKind, ValueId};
 
 use super::attrs;
 use super::copy::view_of;
@@ -169,12 +170,24 @@ pub(super) fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
         });
     }
     let n = views[0].dims[dim] as usize;
+    let first = data.results().iter().map(|&r| wanted(cx.module, r, dim)).max().map_or(n, |most| n.min(most as usize));
     let elem = keys[0].elem;
     let parts = parts_of(views[0].len() * 8, 1 << 14, columns[0].starts.len());
     let reads = views.iter().map(|v| v.buf).collect();
-    let work = Sort { columns, keys, n, first: n, places: None, parts };
-    cx.step(op, format!("sort {elem} {:?}", views[0].dims), Arc::new(work), reads, writes);
+    let work = Sort { columns, keys, n, first, places: None, parts };
+    let what = if first < n { format!("first {first} of") } else { "sort".into() };
+    cx.step(op, format!("{what} {elem} {:?}", views[0].dims), Arc::new(work), reads, writes);
     Ok(true)
+}
+
+/// How many elements of `value` from the start of `dim` on are used.
+fn wanted(module: &Module, value: ValueId, dim: usize) -> i64 {
+    let of_user = |op: OpId| {
+        let user = module.op(op);
+        let limit = user.i64s("limit_indices").filter(|_| user.kind() == OpKind::Movement(MovementOp::Slice));
+        limit.and_then(|list| list.get(dim).copied()).unwrap_or(i64::MAX)
+    };
+    module.value(value).uses().iter().map(|u| of_user(u.op)).max().unwrap_or(0)
 }
 
 /// `chlo.top_k`.

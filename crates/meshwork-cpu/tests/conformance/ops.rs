@@ -82,6 +82,44 @@ pub fn first_elements_by_custom_call(c: &Check) {
     }
 }
 
+pub fn first_elements_of_sorted(c: &Check) {
+    let (x, place) = (tensor(&[3, 90], "f32"), tensor(&[3, 90], "i32"));
+    let sorted = "%s:2 = \"stablehlo.sort\"(%x, %y) <{dimension = 1 : i64, is_stable = true}> ({
+         ^bb0(%a: tensor<f32>, %b: tensor<f32>, %p: tensor<i32>, %q: tensor<i32>):
+           %c = stablehlo.compare LT, %a, %b, TOTALORDER : (tensor<f32>, tensor<f32>) -> tensor<i1>
+           stablehlo.return %c : tensor<i1>
+         })";
+    for (from, to, step) in [(0, 3, 1), (0, 0, 1), (2, 9, 3), (0, 40, 1), (88, 90, 1)] {
+        let part = tensor(&[3, (to - from + step - 1) / step], "i32");
+        // What is used of one result alone, and with a few of the other.
+        for also in ["", "%t = stablehlo.slice %s#0 [1:2, 0:5] : (tensor<3x90xf32>) -> tensor<1x5xf32>"] {
+            let (more, ty) = if also.is_empty() { ("", "") } else { (", %t", ", tensor<1x5xf32>") };
+            c.single(&format!(
+                "func.func @main(%x: {x}, %y: {place}) -> ({part}{ty}) {{
+                   {sorted} : ({x}, {place}) -> ({x}, {place})
+                   %r = stablehlo.slice %s#1 [0:3, {from}:{to}:{step}] : ({place}) -> {part}
+                   {also}
+                   return %r{more} : {part}{ty}
+                 }}"
+            ));
+        }
+    }
+}
+
+pub fn slices_of_joined(c: &Check) {
+    let (x, y, all) = (tensor(&[3, 4], "f32"), tensor(&[3, 2], "f32"), tensor(&[3, 10], "f32"));
+    for (from, to, step) in
+        [(0, 4, 1), (4, 6, 1), (5, 6, 1), (1, 6, 2), (3, 7, 1), (6, 10, 3), (4, 4, 1), (6, 6, 1), (0, 10, 1)]
+    {
+        let part = tensor(&[2, (to - from + step - 1) / step], "f32");
+        let body = format!(
+            "%0 = stablehlo.concatenate %x, %y, %z, dim = 1 : ({x}, {y}, {x}) -> {all}
+             %r = stablehlo.slice %0 [1:3, {from}:{to}:{step}] : ({all}) -> {part}"
+        );
+        one(c, &[("x", &x), ("y", &y), ("z", &x)], &body, &part);
+    }
+}
+
 pub fn products(c: &Check) {
     for elem in ["f32", "f64", "bf16", "i32"] {
         for (m, k, n) in [(1, 1, 1), (0, 3, 2), (3, 0, 2), (17, 31, 13), (64, 48, 40)] {
