@@ -4,14 +4,14 @@
 //! Counts of comparisons with weights, sums over pairs and rows of kernels are written that way: `exp(-(x - y')²) · w`.
 
 use meshwork_ir::op::{BinaryOp, MixedOp};
-use meshwork_ir::{Attr, Module, OpId, OpKind, Type, ValueId};
+use meshwork_ir::{Attr, ElementType, Module, OpId, OpKind, Type, ValueId};
 
 use super::expand::replace;
 
 /// A smaller matrix stays in the first-level cache, where the product reads it.
 const LEAST_BYTES: i64 = 16 << 10;
 
-/// Replaces the product `op` of real numbers.
+/// Replaces the product `op` of real numbers or integers.
 pub(crate) fn product(module: &mut Module, op: OpId) -> bool {
     let data = module.op(op);
     let (&[lhs, rhs], &[result], Some(Attr::Dot(dims))) =
@@ -22,7 +22,8 @@ pub(crate) fn product(module: &mut Module, op: OpId) -> bool {
     if !dims.lhs_batch.is_empty() || data.attr("algorithm").is_some() {
         return false;
     }
-    let Some(elem) = module.ty(result).elem().filter(|e| e.is_float() && e.bits() >= 32) else { return false };
+    let is_number = |e: &ElementType| (e.is_float() || e.is_integer()) && e.bits() >= 32;
+    let Some(elem) = module.ty(result).elem().filter(is_number) else { return false };
     let size = |v: ValueId| module.ty(v).dims().iter().product::<i64>();
     let is_vector = |v: ValueId, along: &[i64]| {
         let shape = module.ty(v).dims();
@@ -56,13 +57,16 @@ pub(crate) fn product(module: &mut Module, op: OpId) -> bool {
     })
 }
 
-/// Whether `value` is arithmetic on elements, right where `op` is, and nothing else needs it. A conversion of what is in memory is
-/// left to packing.
+/// Whether `value` is arithmetic on elements, right where `op` is, and nothing else needs it. A conversion of floats in memory is
+/// left to packing; integers are wider when packed, and a loop converts them as they stream.
 fn is_computed(module: &Module, value: ValueId, op: OpId) -> bool {
     let Some(def) = module.def_op(value) else { return false };
     let only = module.value(value).uses().iter().all(|u| u.op == op);
     let is_arithmetic = match module.op(def).kind() {
-        OpKind::Mixed(MixedOp::Convert) => is_computed(module, module.op(def).operands()[0], def),
+        OpKind::Mixed(MixedOp::Convert) => {
+            let from = module.op(def).operands()[0];
+            module.ty(from).elem().is_some_and(|e| !e.is_float()) || is_computed(module, from, def)
+        }
         OpKind::Unary(_) | OpKind::Binary(_) | OpKind::Mixed(_) => true,
         _ => false,
     };
@@ -102,6 +106,28 @@ mod tests {
                     let small = m * k * if elem == "f32" { 4 } else { 8 } < 16 << 10;
                     assert_eq!(text.contains("dot"), small, "{elem} {m} {k} {of}: {text}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn integers_converted_for_a_vector() {
+        for (from, to) in [("i8", "i32"), ("ui8", "i32"), ("i16", "i64"), ("i8", "f32"), ("i32", "f32"), ("i1", "f64")]
+        {
+            for (m, k, of) in [(97, 131, 1), (131, 97, 0), (8, 4099, 1), (3, 8200, 0), (0, 8200, 1)] {
+                let (rows, columns) = if of == 1 { (m, k) } else { (k, m) };
+                let text = check(
+                    &format!(
+                        "func.func @main(%x: tensor<{rows}x{columns}x{from}>, %v: tensor<{k}x{from}>) -> tensor<{m}x{to}> {{
+                        %a = stablehlo.convert %x : (tensor<{rows}x{columns}x{from}>) -> tensor<{rows}x{columns}x{to}>
+                        %b = stablehlo.convert %v : (tensor<{k}x{from}>) -> tensor<{k}x{to}>
+                        %r = stablehlo.dot_general %a, %b, contracting_dims = [{of}] x [0]
+                            : (tensor<{rows}x{columns}x{to}>, tensor<{k}x{to}>) -> tensor<{m}x{to}>
+                        return %r : tensor<{m}x{to}> }}"
+                    ),
+                    1e-4,
+                );
+                assert_eq!(text.contains("dot"), m == 0, "{from} {to} {m} {k} {of}: {text}");
             }
         }
     }
