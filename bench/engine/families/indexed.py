@@ -99,3 +99,11 @@ problem(F, "interpolation by rows", uniform(256, 256), uniform(256, 64), split=(
     lambda x, y: jax.vmap(lambda x, y: jnp.interp(x, jnp.linspace(0, 1, 64), y))(x, y))
 problem(F, "put between and taken out", (1 << 16,), split=(None,))(
     lambda x: jnp.delete(jnp.insert(x, np.array([5, 100, 1000]), 7.0), np.array([3, 9])))
+problem(F, "greatest, approximately", (64, 32000))(lambda x: jax.lax.approx_max_k(x, 16)[0])
+problem(F, "twenty least, in any order", (256, 4096))(lambda x: jnp.argpartition(x, 20, axis=1)[:, :20])
+problem(F, "first of sorted pairs", (64, 16384), (64, 16384))(lambda x, y: jax.lax.sort((x, y), num_keys=1)[1][:, :32])
+problem(F, "rows beyond the end", (10000, 24), ints(12000, 60000), split=(None, 0))(
+    lambda x, i: jnp.take(x, i, axis=0, mode="fill", fill_value=0.0))
+problem(F, "scattered factors", ints(5000, 100000), uniform(100000), split=(0, 0))(lambda i, v: jnp.ones(5000).at[i].multiply(v))
+problem(F, "greatest rows of each", ints(1000, 20000), (20000, 16), split=(0, 0))(
+    lambda i, v: jnp.full((1000, 16), -9.0).at[i].max(v))

@@ -211,3 +211,5 @@ problem(F, "mean and variance of bf16 columns", (4096, 512))(
     lambda x: (lambda y: (y.mean(0), y.var(0)))(x.astype(half)))
 problem(F, "rotations between clouds", (256, 64, 3), (256, 64, 3), split=(0, 0))(
     lambda a, b: (lambda u: u[0] @ u[2])(jnp.linalg.svd(a.swapaxes(1, 2) @ b)))
+problem(F, "greatest products of pairs", (128, 128, 16))(lambda a: jnp.max(a[:, None] * a[None], axis=(1, 3)))
+problem(F, "products of 3x3, associative", (512, 3, 3))(lambda x: jax.lax.associative_scan(lambda a, b: b @ a, x / 2))
