@@ -220,6 +220,12 @@ impl Code<'_> {
         self.rarely(run, ty, mask, [x, y, near])
     }
 
+    /// `near`, or where that is NaN what a loop gives for all three.
+    pub fn unknown(&mut self, run: Loop, ty: Ty, [x, y, near]: [V; 3]) -> V {
+        let mask = self.compare(Cmp::Ne, ty, near, near);
+        self.rarely(run, ty, mask, [x, y, near])
+    }
+
     fn number(&mut self, ty: Ty, x: f64) -> V {
         let bits = if ty == Ty::F32 { f32::to_bits(x as f32).into() } else { x.to_bits() };
         self.unit.splat(ty.size(), bits)

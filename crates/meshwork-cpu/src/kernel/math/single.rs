@@ -47,15 +47,29 @@ fn exp_near(b: &mut Builder<'_>, r: Val) -> Val {
 
 /// `e^x` for x below 89, where it does not overflow or is infinite.
 fn exp_below(b: &mut Builder<'_>, x: Val) -> Val {
-    // Far below all numbers: there the power is zero, and no product is a subnormal number, which would be slow. Masked scores
-    // are.
-    let least = b.num(F, -176.0);
+    // Far below all numbers, but the first product is a normal number.
+    let least = b.num(F, -120.0);
     let x = b.bin(BinaryOp::Maximum, x, least);
     let (r, power) = reduce(b, x);
     let e = exp_near(b, r);
     // In two steps, since 4^k alone would overflow or vanish before the product does.
     let e = b.mul(e, power);
-    b.mul(e, power)
+    let limit = b.num(F, -87.336_54);
+    let is_tiny = b.cmp(Cmp::Lt, x, limit);
+    product(b, e, power, is_tiny)
+}
+
+/// `x · y`, both normal positive numbers, where the product is less than the least normal number if `is_tiny`. Processors take a hundred
+/// cycles for a product that is no normal number: the least one is added, which makes the same rounding, and its bits taken away.
+pub fn product(b: &mut Builder<'_>, x: Val, y: Val, is_tiny: Val) -> Val {
+    let ty = b.ty(x);
+    let (int, least) = if ty == F { (Ty::I32, f32::MIN_POSITIVE.into()) } else { (Ty::I64, f64::MIN_POSITIVE) };
+    let (zero, least) = (b.num(ty, 0.0), b.num(ty, least));
+    let more = b.select(is_tiny, least, zero);
+    let sum = b.fma(x, y, more);
+    let (sum, more) = (b.cast(int, sum), b.cast(int, more));
+    let bits = b.sub(sum, more);
+    b.cast(ty, bits)
 }
 
 /// `e^x`.
