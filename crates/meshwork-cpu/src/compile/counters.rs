@@ -85,11 +85,11 @@ mod tests {
                     %around = stablehlo.add %p, %seven : tensor<i32>
                     %at = stablehlo.select %negative, %around, %p : tensor<i1>, tensor<i32>
                     %a = stablehlo.dynamic_slice %y, %at, %o, sizes = [1, 40] : (tensor<7x40xf32>, tensor<i32>, tensor<i32>) -> tensor<1x40xf32>
-                    %s = stablehlo.sort %a, dimension = 1 {{
+                    %s = \"stablehlo.sort\"(%a) <{{dimension = 1 : i64, is_stable = true}}> ({{
                     ^bb0(%l: tensor<f32>, %r: tensor<f32>):
                         %lt = stablehlo.compare LT, %l, %r : (tensor<f32>, tensor<f32>) -> tensor<i1>
                         stablehlo.return %lt : tensor<i1>
-                    }} : tensor<1x40xf32>
+                    }}) : (tensor<1x40xf32>) -> tensor<1x40xf32>
                     %q = stablehlo.dynamic_update_slice %y, %s, %at, %o : (tensor<7x40xf32>, tensor<1x40xf32>, tensor<i32>, tensor<i32>) -> tensor<7x40xf32>
                     stablehlo.return %next, %other, %q : tensor<i32>, tensor<i32>, tensor<7x40xf32>
                 }}

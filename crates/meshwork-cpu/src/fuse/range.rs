@@ -64,9 +64,7 @@ fn bounded(module: &Module, value: ValueId, devices: Devices, depth: usize) -> O
         OpKind::Movement(MovementOp::Reshape | MovementOp::BroadcastInDim) => of(0)?,
         OpKind::Mixed(MixedOp::Convert) => of(0).or_else(|| narrow(module, op.operands()[0]))?,
         OpKind::Binary(BinaryOp::And) => masked(of(0), of(1))?,
-        OpKind::Binary(BinaryOp::ShiftRightLogical) => {
-            shifted(lane(module.ty(value).elem()?)?.size(), of(0), of(1)?)?
-        }
+        OpKind::Binary(BinaryOp::ShiftRightLogical) => shifted(lane(module.ty(value).elem()?)?.size(), of(0), of(1)?)?,
         OpKind::Binary(BinaryOp::Add) => combine(of(0)?, of(1)?, i64::checked_add)?,
         OpKind::Binary(BinaryOp::Subtract) => combine(of(0)?, of(1)?, i64::checked_sub)?,
         OpKind::Binary(BinaryOp::Multiply) => combine(of(0)?, of(1)?, i64::checked_mul)?,

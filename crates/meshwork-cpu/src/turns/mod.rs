@@ -3,6 +3,7 @@
 //! See `README.md` beside this file.
 
 mod code;
+mod early;
 mod elements;
 mod expand;
 mod gathers;
