@@ -1,12 +1,13 @@
 //! What an integer scalar can be: the least and greatest value, from the program alone.
 
 use meshwork_ir::DeviceGrid;
-use meshwork_ir::op::{BinaryOp, MixedOp, MovementOp, SourceOp};
+use meshwork_ir::op::{BinaryOp, BodyOp, MixedOp, MovementOp, SourceOp};
 use meshwork_ir::{BlockId, Def, ElementType, Module, OpId, OpKind, ValueId};
 
 use super::numbers::{self, lane, limits};
 use crate::compile;
 use crate::kernel::ir::Cmp;
+use crate::library;
 
 /// A set of devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,6 +85,12 @@ fn bounded(module: &Module, value: ValueId, devices: Devices, depth: usize) -> O
             let x = of(1).unwrap_or((i64::MIN, i64::MAX));
             let bound = |x: i64, low: i64, high: i64| x.max(low).min(high);
             (bound(x.0, low.0, high.0), bound(x.1, low.1, high.1))
+        }
+        // The second result of `argmax` is one of the positions that it is given.
+        OpKind::Body(BodyOp::Reduce) if op.results().get(1) == Some(&value) => {
+            library::takes_largest(module, module.body_of(module.def_op(value)?, 0)?)?;
+            let (places, start) = (of(1)?, of(3)?);
+            (places.0.min(start.0), places.1.max(start.1))
         }
         OpKind::Binary(BinaryOp::Divide) => divide(of(0)?, of(1)?)?,
         OpKind::Binary(BinaryOp::Remainder) => remainder(of(0)?, of(1)?)?,

@@ -229,15 +229,26 @@ impl Asm {
         }
         if op::BLEND.contains(&e) {
             let by = imm.unwrap_or(0) >> 4;
-            let known = self.masks.iter().find(|&&(_, lanes)| lanes == by).map(|&(mask, _)| mask);
-            let mask = known.unwrap_or(1);
-            if known.is_none() {
-                self.evex(lanes(op::LANES_TO_MASK), 2, [mask, 0], 0, Rm::Reg(by), None);
-            }
-            self.masks.retain(|&(_, lanes)| lanes != reg);
-            return self.evex(lanes(op::BLEND_BY_MASK), 2, [reg, first], mask, rm, None);
+            let mask = self.mask_of(by).unwrap_or_else(|| {
+                self.evex(lanes(op::LANES_TO_MASK), 2, [1, 0], 0, Rm::Reg(by), None);
+                1
+            });
+            return self.choose(mask, reg, first, rm);
         }
         self.evex(code, 2, [reg, first], 0, rm, imm);
+    }
+
+    /// The mask register with the lanes that register `lanes` is to have.
+    pub(super) fn mask_of(&self, lanes: u8) -> Option<u8> {
+        self.masks.iter().find(|&&(_, own)| own == lanes).map(|&(mask, _)| mask)
+    }
+
+    /// The lanes of `yes` where `mask` has them, else those of `no`.
+    pub(super) fn choose(&mut self, mask: u8, dst: u8, no: u8, yes: Rm) {
+        self.settle_all(&[no], yes);
+        self.masks.retain(|&(_, lanes)| lanes != dst);
+        let w = self.doubled == Some(8);
+        self.evex(Enc { w, ..op::BLEND_BY_MASK }, 2, [dst, no], mask, yes, None);
     }
 
     /// A mask register from the second on that stands for no lanes.

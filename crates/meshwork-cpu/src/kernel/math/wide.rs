@@ -48,17 +48,13 @@ pub fn reduce(b: &mut Builder<'_>, x: Val) -> (Val, Val, Val) {
     (r, first, second)
 }
 
-/// `e^x` for x below 710.
-fn exp_below(b: &mut Builder<'_>, x: Val) -> Val {
-    // Far below all numbers, but the first product is a normal number.
-    let least = b.num(D, -800.0);
+/// `e^x` for x below 710, in two factors. Smaller x than `least` count as that.
+fn factors(b: &mut Builder<'_>, x: Val, least: f64) -> (Val, Val) {
+    let least = b.num(D, least);
     let x = b.bin(BinaryOp::Maximum, x, least);
     let (r, first, second) = reduce(b, x);
     let e = exp_near(b, r);
-    let e = b.mul(e, first);
-    let limit = b.num(D, -708.396_418_532_264_1);
-    let is_tiny = b.cmp(Cmp::Lt, x, limit);
-    product(b, e, second, is_tiny)
+    (b.mul(e, first), second)
 }
 
 /// `e^r` for |r| up to half of ln 2.
@@ -72,7 +68,11 @@ pub fn exp_near(b: &mut Builder<'_>, r: Val) -> Val {
 pub fn exp(b: &mut Builder<'_>, x: Val) -> Val {
     let most = b.num(D, 710.0);
     let x = b.bin(BinaryOp::Minimum, x, most);
-    exp_below(b, x)
+    // Far below all numbers, but the first factor is a normal number.
+    let (e, power) = factors(b, x, -800.0);
+    let limit = b.num(D, -708.396_418_532_264_1);
+    let is_tiny = b.cmp(Cmp::Lt, x, limit);
+    product(b, e, power, is_tiny)
 }
 
 /// `e^x / 2` for x from 0, infinite where that is not a number.
@@ -110,7 +110,9 @@ pub fn logistic(b: &mut Builder<'_>, x: Val) -> Val {
     let (one, zero) = (b.num(D, 1.0), b.num(D, 0.0));
     let size = b.un(UnaryOp::Abs, x);
     let minus = b.un(UnaryOp::Negate, size);
-    let e = exp_below(b, minus);
+    // Far below all numbers: there both powers are zero, and no product is a subnormal number, which would be slow. Few are before.
+    let (e, power) = factors(b, minus, -1418.1);
+    let e = b.mul(e, power);
     let below = b.cmp(Cmp::Lt, x, zero);
     let top = b.select(below, e, one);
     let bottom = b.add(one, e);
