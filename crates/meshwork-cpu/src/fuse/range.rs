@@ -43,6 +43,9 @@ pub(crate) fn range(module: &Module, value: ValueId, devices: Devices) -> Option
 
 const MAX_DEPTH: usize = 16;
 
+/// Operations above a comparison that are looked at: all comparisons of a program are asked about.
+const COMPARED_DEPTH: usize = 6;
+
 fn bounded(module: &Module, value: ValueId, devices: Devices, depth: usize) -> Option<(i64, i64)> {
     if depth > MAX_DEPTH {
         return None;
@@ -107,7 +110,8 @@ pub(crate) fn comparison(module: &Module, op: OpId, devices: Devices) -> Option<
     let data = module.op(op);
     let &[left, right] = data.operands() else { return None };
     let cmp = numbers::direction(data.enum_value("comparison_direction")?)?;
-    compared(cmp, range(module, left, devices)?, range(module, right, devices)?)
+    let bounds = |v: ValueId| bounded(module, v, devices, MAX_DEPTH - COMPARED_DEPTH);
+    compared(cmp, bounds(left)?, bounds(right)?)
 }
 
 /// Bounds of integers without sign of one or two bytes.
