@@ -28,6 +28,7 @@ mod collective;
 mod components;
 mod computed;
 mod constants;
+mod counters;
 mod dilated;
 mod display;
 mod expand;

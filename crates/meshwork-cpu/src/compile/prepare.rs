@@ -5,8 +5,8 @@ use meshwork_ir::transform::{calls, canonicalize, cse, dead, inline, symbol_dce,
 use meshwork_ir::{Attr, BlockId, DeviceGrid, Module, OpId, OpKind, ValueId, ValueMap, Walk};
 
 use super::{
-    LoadError, carries, components, computed, constants, dilated, expand, interleave, invariants, iotas, narrow, pairs,
-    pooling, repeated, scanned, simplify, small, stencil, unroll, windows,
+    LoadError, carries, components, computed, constants, counters, dilated, expand, interleave, invariants, iotas,
+    narrow, pairs, pooling, repeated, scanned, simplify, small, stencil, unroll, windows,
 };
 use crate::fuse::Devices;
 
@@ -25,6 +25,7 @@ pub(crate) fn prepare(module: &Module, func: OpId, grid: DeviceGrid) -> Result<(
     forward_all(&mut module, func);
     carries::forward_unchanged(&mut module, func);
     unroll::write_out(&mut module, func);
+    counters::simplify(&mut module, func);
     let whole: [(OpKind, canonicalize::Pattern); 2] = [
         (OpKind::Contract(ContractOp::DotGeneral), small::of_complex),
         (OpKind::Body(BodyOp::Scatter), windows::scatter_of_complex),

@@ -1,12 +1,13 @@
 //! What an integer scalar can be: the least and greatest value, from the program alone.
 
 use meshwork_ir::DeviceGrid;
-use meshwork_ir::op::{BinaryOp, MixedOp, MovementOp, SourceOp};
-use meshwork_ir::{BlockId, Def, ElementType, Module, OpKind, ValueId};
+use meshwork_ir::op::{BinaryOp, BodyOp, MixedOp, MovementOp, SourceOp};
+use meshwork_ir::{BlockId, Def, ElementType, Module, OpId, OpKind, ValueId};
 
 use super::numbers::{self, lane, limits};
 use crate::compile;
 use crate::kernel::ir::Cmp;
+use crate::library;
 
 /// A set of devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,6 +43,9 @@ pub(crate) fn range(module: &Module, value: ValueId, devices: Devices) -> Option
 
 const MAX_DEPTH: usize = 16;
 
+/// Operations above a comparison that are looked at: all comparisons of a program are asked about.
+const COMPARED_DEPTH: usize = 6;
+
 fn bounded(module: &Module, value: ValueId, devices: Devices, depth: usize) -> Option<(i64, i64)> {
     if depth > MAX_DEPTH {
         return None;
@@ -61,7 +65,10 @@ fn bounded(module: &Module, value: ValueId, devices: Devices, depth: usize) -> O
             let along = *module.ty(value).dims().get(op.int("iota_dimension")? as usize)?;
             (0, (along - 1).max(0))
         }
-        OpKind::Mixed(MixedOp::Convert) | OpKind::Movement(MovementOp::Reshape | MovementOp::BroadcastInDim) => of(0)?,
+        OpKind::Movement(MovementOp::Reshape | MovementOp::BroadcastInDim) => of(0)?,
+        OpKind::Mixed(MixedOp::Convert) => of(0).or_else(|| narrow(module, op.operands()[0]))?,
+        OpKind::Binary(BinaryOp::And) => masked(of(0), of(1))?,
+        OpKind::Binary(BinaryOp::ShiftRightLogical) => shifted(lane(module.ty(value).elem()?)?.size(), of(0), of(1)?)?,
         OpKind::Binary(BinaryOp::Add) => combine(of(0)?, of(1)?, i64::checked_add)?,
         OpKind::Binary(BinaryOp::Subtract) => combine(of(0)?, of(1)?, i64::checked_sub)?,
         OpKind::Binary(BinaryOp::Multiply) => combine(of(0)?, of(1)?, i64::checked_mul)?,
@@ -82,6 +89,12 @@ fn bounded(module: &Module, value: ValueId, devices: Devices, depth: usize) -> O
             let bound = |x: i64, low: i64, high: i64| x.max(low).min(high);
             (bound(x.0, low.0, high.0), bound(x.1, low.1, high.1))
         }
+        // The second result of `argmax` is one of the positions that it is given.
+        OpKind::Body(BodyOp::Reduce) if op.results().get(1) == Some(&value) => {
+            library::takes_largest(module, module.body_of(module.def_op(value)?, 0)?)?;
+            let (places, start) = (of(1)?, of(3)?);
+            (places.0.min(start.0), places.1.max(start.1))
+        }
         OpKind::Binary(BinaryOp::Divide) => divide(of(0)?, of(1)?)?,
         OpKind::Binary(BinaryOp::Remainder) => remainder(of(0)?, of(1)?)?,
         _ => return None,
@@ -90,6 +103,37 @@ fn bounded(module: &Module, value: ValueId, devices: Devices, depth: usize) -> O
     // What stays below 2^63 does not wrap round.
     let (low, high) = if elem == ElementType::UI64 { (0, i64::MAX) } else { limits(lane(elem)?)? };
     (low <= found.0 && found.1 <= high).then_some(found)
+}
+
+/// What the comparison `op` gives on all of `devices`, if the bounds of what it compares decide it.
+pub(crate) fn comparison(module: &Module, op: OpId, devices: Devices) -> Option<bool> {
+    let data = module.op(op);
+    let &[left, right] = data.operands() else { return None };
+    let cmp = numbers::direction(data.enum_value("comparison_direction")?)?;
+    let bounds = |v: ValueId| bounded(module, v, devices, MAX_DEPTH - COMPARED_DEPTH);
+    compared(cmp, bounds(left)?, bounds(right)?)
+}
+
+/// Bounds of integers without sign of one or two bytes.
+fn narrow(module: &Module, value: ValueId) -> Option<(i64, i64)> {
+    let ty = lane(module.ty(value).elem()?).filter(|ty| ty.is_unsigned() && ty.size() < 4)?;
+    limits(ty)
+}
+
+/// Bounds of the bits that two numbers have in common, one of which is not negative.
+fn masked(a: Option<(i64, i64)>, b: Option<(i64, i64)>) -> Option<(i64, i64)> {
+    let most = [a, b].into_iter().flatten().filter(|bounds| bounds.0 >= 0).map(|bounds| bounds.1).min()?;
+    Some((0, most))
+}
+
+/// Bounds of a number of `size` bytes without its last bits, where zeros come in at the other end.
+fn shifted(size: usize, x: Option<(i64, i64)>, places: (i64, i64)) -> Option<(i64, i64)> {
+    let bits = 8 * size as i64;
+    if places.0 < 1 || places.1 >= bits {
+        return None;
+    }
+    let most = x.filter(|x| x.0 >= 0).map_or(u64::MAX >> (64 - bits), |x| x.1 as u64);
+    Some((0, (most >> places.0) as i64))
 }
 
 /// Bounds of carry `i` of the loop whose body is `block`, if it counts the turns.

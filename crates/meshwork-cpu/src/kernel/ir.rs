@@ -102,7 +102,8 @@ pub enum Op {
     MulAdd(Val, Val, Val),
     /// Function `0` of `1`, a size: `2` is what it is up to its `math::limit`.
     Far(UnaryOp, Val, Val),
-    /// Function `0` of `1` and `2`, sizes: `3` is what it is while the first is less than `math::times` the second.
+    /// Function `0` of `1` and `2`. A remainder is of sizes, and `3` is what it is while the first is less than `math::times` the second;
+    /// of others, `3` is what they are unless it is NaN.
     FarApart(BinaryOp, Val, Val, Val),
     /// Conversion as `stablehlo.convert` defines it.
     Convert(Ty, Val),

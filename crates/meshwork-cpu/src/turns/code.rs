@@ -12,6 +12,7 @@
 use meshwork_ir::ElementType;
 use meshwork_ir::hash::HashMap;
 
+use super::early::{self, Memory};
 use super::known;
 use crate::fuse::Arithmetic;
 use crate::kernel::ir::{Access, Arg, BinaryOp, Body, Cmp, Combine, Extent, Op, Phase, Ty, UnaryOp, Val};
@@ -310,6 +311,7 @@ impl Code {
     /// The kernel's code.
     pub fn body(mut self) -> Body {
         let top = self.stages.len().max(1) - 1;
+        let is_simple = top == 0 && !self.mixes();
         let stores = std::mem::take(&mut self.stores);
         // Carries with lanes are written when all lanes have read them, tables at the end.
         let reading = self.stages.iter().rposition(|s| !s.lanes.ops.is_empty()).unwrap_or(0);
@@ -337,11 +339,24 @@ impl Code {
         kept.sort_unstable();
         kept.into_iter().for_each(|((stage, v), temp)| lanes[stage].push(Op::StoreTemp(temp, v)));
         let mut phases = vec![];
+        let (args, places) = (&self.args, &self.places);
+        let memory = |arg: u16| {
+            let Arg { elem, access, .. } = args[usize::from(arg)];
+            let as_it_is = access == Access::Unit && Ty::of(elem).is_some_and(|ty| ty.elem() == elem);
+            as_it_is.then(|| match places[usize::from(arg)] {
+                Place::State(row) => Memory::Row(row),
+                _ => Memory::Other,
+            })
+        };
         for (stage, (once, lanes)) in self.stages.into_iter().zip(once.into_iter().zip(lanes)) {
             let reduced = stage.reduced.into_iter().map(|(how, scalar, v)| Op::Reduce(how, scalar, v));
-            let row = [stage.lanes.ops, lanes, reduced.collect()].concat();
+            let code = if is_simple {
+                early::placed(stage.lanes.ops, lanes, memory)
+            } else {
+                [stage.lanes.ops, lanes, reduced.collect()].concat()
+            };
             phases.push(Phase { extent: Extent::Once, ops: [stage.once.ops, once].concat() });
-            phases.push(Phase { extent: Extent::Row, ops: row });
+            phases.push(Phase { extent: Extent::Row, ops: code });
         }
         phases.retain(|phase| phase.ops.iter().any(Op::is_effect));
         Body { args: self.args, temps: self.temp_types, scalars: self.scalar_count, phases }

@@ -1,4 +1,4 @@
-//! Gathers from arrays that no turn changes, at places that a turn computes: each lane loads from a place of its own.
+//! Gathers from arrays that no turn changes, and from tables, at places that a turn computes: each lane loads from a place of its own.
 
 use meshwork_ir::{Attr, ElementType, Module, OpId, ValueId};
 
@@ -10,9 +10,10 @@ use crate::fuse::Arithmetic;
 use crate::kernel::ir::{BinaryOp, Ty};
 use crate::step::{Buf, View};
 
-/// Whether the gather `op` in the loop `of` reads what is made outside of it.
-pub(super) fn is_fixed(module: &Module, op: OpId, of: OpId) -> bool {
-    module.op(op).operands().first().is_some_and(|&from| is_outside(module, from, of))
+/// Whether the gather `op` in the loop `of` reads what is made outside of it, or a carry, which may be a table.
+pub(super) fn is_in_memory(module: &Module, op: OpId, of: OpId) -> bool {
+    let carries = module.body_of(of, 1).map_or(&[][..], |body| module.block(body).args());
+    module.op(op).operands().first().is_some_and(|from| is_outside(module, *from, of) || carries.contains(from))
 }
 
 impl Expansion<'_, '_> {
@@ -24,10 +25,12 @@ impl Expansion<'_, '_> {
             return None;
         };
         let sizes = data.i64s("slice_sizes")?;
-        if !is_fixed(module, op, self.turns.op) {
-            return None;
-        }
-        let view = self.cx.view(from).cloned()?;
+        let table = self.tables.get(&from).filter(|_| lane.is_none()).cloned();
+        let view = match &table {
+            Some(view) => view.clone(),
+            None if is_outside(module, from, self.turns.op) => self.cx.view(from).cloned()?,
+            None => return None,
+        };
         // Vectors load numbers of 4 and 8 bytes.
         if !self.has_places(&view) || (lane.is_some() && view.elem.storage_bytes() < 4) {
             return None;
@@ -50,7 +53,7 @@ impl Expansion<'_, '_> {
         let kept: Vec<usize> = (0..view.dims.len()).filter(|&d| !dropped(d as i64)).collect();
         let window = offsets(&pick(&sizes, &kept), &pick(&view.strides, &kept), view.offset);
         self.spend((vectors.len() * window.len()) as u64 * 4);
-        if !self.reads.contains(&view.buf) {
+        if table.is_none() && !self.reads.contains(&view.buf) {
             self.reads.push(view.buf);
         }
         let mut loaded = vec![];

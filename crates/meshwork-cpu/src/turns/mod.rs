@@ -3,6 +3,7 @@
 //! See `README.md` beside this file.
 
 mod code;
+mod early;
 mod elements;
 mod expand;
 mod gathers;
@@ -121,7 +122,7 @@ fn as_rows(cx: &mut Lower<'_>, op: OpId, width: Width) -> bool {
 fn is_plain(module: &Module, op: OpId) -> bool {
     let known = |&inner: &OpId| match module.op(inner).kind() {
         OpKind::Unary(_) | OpKind::Binary(_) | OpKind::Mixed(_) | OpKind::Source(_) => true,
-        OpKind::Movement(MovementOp::Gather) => gathers::is_fixed(module, inner, op),
+        OpKind::Movement(MovementOp::Gather) => gathers::is_in_memory(module, inner, op),
         OpKind::Movement(f) => f != MovementOp::TorchIndexSelect,
         OpKind::Body(BodyOp::Scatter) => tables::is_one_scatter(module, inner),
         OpKind::Body(f) => f == BodyOp::Reduce,
@@ -191,7 +192,7 @@ fn further_steps(module: &Module, block: BlockId) -> f64 {
             1.0 + (0..module.op(op).regions().len()).map(|region| inside(op, region)).sum::<f64>()
         }
         OpKind::Contract(_) => 1.0,
-        OpKind::Movement(MovementOp::DynamicUpdateSlice | MovementOp::Concatenate) => 1.0,
+        OpKind::Movement(MovementOp::DynamicUpdateSlice | MovementOp::Concatenate | MovementOp::Gather) => 1.0,
         OpKind::Body(_) => 0.5,
         _ => 0.0,
     };

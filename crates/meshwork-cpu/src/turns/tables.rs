@@ -1,6 +1,6 @@
 //! Arrays that a turn reads or writes at places that are data: a table, a histogram, a queue.
 //!
-//! A slice of what never changes is loaded at its place. A carry that the body only slices, and writes element by element, stays
+//! A slice of what never changes is loaded at its place. A carry that the body only slices or gathers from, and writes element by element, stays
 //! in the memory of the result: all reads of a turn come before its writes, so each of them sees the carry as it was when
 //! the turn began. An update that something reads again in the same turn makes the loop an ordinary one.
 
@@ -42,8 +42,10 @@ pub(super) fn updates(e: &Expansion<'_, '_>, i: usize) -> Option<Vec<OpId>> {
     }
     list.reverse();
     let first = *list.first()?;
-    let reads_part =
-        |op: OpId, operand: usize| operand == 0 && module.op(op).kind() == OpKind::Movement(MovementOp::DynamicSlice);
+    let reads_part = |op: OpId, operand: usize| {
+        let kind = module.op(op).kind();
+        operand == 0 && matches!(kind, OpKind::Movement(MovementOp::DynamicSlice | MovementOp::Gather))
+    };
     let uses = module.value(argument).uses();
     let plain = uses.iter().all(|u| (u.op == first && u.operand == 0) || reads_part(u.op, u.operand as usize));
     // What is always at the same place is as good in registers.

@@ -670,3 +670,58 @@ fn elimination_in_a_loop_inside() {
     let text = check(&looped(args, &[("log", "%log0", "tensor<9x5x5xf32>")], 9, body, &["%y"]), 1e-5);
     is_one_step(&text);
 }
+
+/// Rows of a table that every turn updates, some of them out of its bounds, and the one that the turn writes.
+#[test]
+fn gathers_from_a_table() {
+    let dimensions =
+        "dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0],
+        index_vector_dim = 1>, indices_are_sorted = false, slice_sizes = array<i64: 1, 4>";
+    for (count, from) in [(1, -1), (3, -2), (5, 9)] {
+        let body = format!(
+            "%f = stablehlo.constant dense<{from}> : tensor<i32>
+            %k = stablehlo.add %i, %f : tensor<i32>
+            %l = stablehlo.broadcast_in_dim %k, dims = [] : (tensor<i32>) -> tensor<{count}xi32>
+            %p = stablehlo.iota dim = 0 : tensor<{count}xi32>
+            %at = stablehlo.xor %l, %p : tensor<{count}xi32>
+            %v = stablehlo.reshape %at : (tensor<{count}xi32>) -> tensor<{count}x1xi32>
+            %g = \"stablehlo.gather\"(%t, %v) <{{{dimensions}}}> : (tensor<12x4xf32>, tensor<{count}x1xi32>) -> tensor<{count}x4xf32>
+            %s = stablehlo.reduce(%g init: %none) applies stablehlo.add across dimensions = [0] : (tensor<{count}x4xf32>, tensor<f32>) -> tensor<4xf32>
+            %h = stablehlo.constant dense<0.3> : tensor<4xf32>
+            %m = stablehlo.multiply %s, %h : tensor<4xf32>
+            %u = stablehlo.reshape %m : (tensor<4xf32>) -> tensor<1x4xf32>
+            %n = stablehlo.dynamic_update_slice %t, %u, %i, %o : (tensor<12x4xf32>, tensor<1x4xf32>, tensor<i32>, tensor<i32>) -> tensor<12x4xf32>"
+        );
+        let ty = "tensor<12x4xf32>";
+        is_one_step(&check(&looped(&format!("%t0: {ty}"), &[("t", "%t0", ty)], 12, &body, &["%n"]), 1e-5));
+    }
+}
+
+/// A matrix of more rows than there are registers, each of which is wanted as it was and as it becomes.
+#[test]
+fn many_rows_are_written_early() {
+    for (rows, lanes) in [(17, 16), (24, 33), (40, 8)] {
+        let ty = format!("tensor<{rows}x{lanes}xf32>");
+        let body = format!(
+            "%w = stablehlo.slice %x [0:{rows}, 0:{lanes}] : ({ty}) -> {ty}
+            %p = stablehlo.dot_general %a, %w, contracting_dims = [0] x [0] : (tensor<{rows}xf32>, {ty}) -> tensor<{lanes}xf32>
+            %b = stablehlo.broadcast_in_dim %p, dims = [1] : (tensor<{lanes}xf32>) -> {ty}
+            %c = stablehlo.broadcast_in_dim %a, dims = [0] : (tensor<{rows}xf32>) -> {ty}
+            %d = stablehlo.multiply %b, %c : {ty}
+            %e = stablehlo.subtract %x, %d : {ty}
+            %r = stablehlo.reverse %e, dims = [0] : {ty}
+            %h = stablehlo.constant dense<0.5> : {ty}
+            %f = stablehlo.multiply %r, %h : {ty}
+            %q = stablehlo.dot_general %a, %f, contracting_dims = [0] x [0] : (tensor<{rows}xf32>, {ty}) -> tensor<{lanes}xf32>"
+        );
+        let own = format!("tensor<{lanes}xf32>");
+        let source = looped(
+            &format!("%x0: {ty}, %y0: {own}, %a: tensor<{rows}xf32>"),
+            &[("x", "%x0", &ty), ("y", "%y0", &own)],
+            9,
+            &body,
+            &["%f", "%q"],
+        );
+        check(&source, 1e-4);
+    }
+}

@@ -240,38 +240,48 @@ fn functions_of_two_values_are_within_bounds() {
 
 #[test]
 fn functions_of_f64_are_near_the_reference() {
-    let list: [(UnaryOp, Real); 13] = [
-        (UnaryOp::Exponential, f64::exp),
-        (UnaryOp::ExponentialMinusOne, f64::exp_m1),
-        (UnaryOp::Log, f64::ln),
-        (UnaryOp::LogPlusOne, f64::ln_1p),
-        (UnaryOp::Tanh, f64::tanh),
-        (UnaryOp::Logistic, logistic),
-        (UnaryOp::Sinh, f64::sinh),
-        (UnaryOp::Cosh, f64::cosh),
-        (UnaryOp::Asinh, special::asinh),
-        (UnaryOp::Acosh, special::acosh),
-        (UnaryOp::Atanh, special::atanh),
-        (UnaryOp::Atan, f64::atan),
-        (UnaryOp::ErfInv, special::erf_inv),
+    let list: [(UnaryOp, Real, u64); 19] = [
+        (UnaryOp::Exponential, f64::exp, 4),
+        (UnaryOp::ExponentialMinusOne, f64::exp_m1, 4),
+        (UnaryOp::Log, f64::ln, 4),
+        (UnaryOp::LogPlusOne, f64::ln_1p, 4),
+        (UnaryOp::Tanh, f64::tanh, 4),
+        (UnaryOp::Logistic, logistic, 4),
+        (UnaryOp::Sinh, f64::sinh, 4),
+        (UnaryOp::Cosh, f64::cosh, 4),
+        (UnaryOp::Asinh, special::asinh, 4),
+        (UnaryOp::Acosh, special::acosh, 4),
+        (UnaryOp::Atanh, special::atanh, 4),
+        (UnaryOp::Atan, f64::atan, 4),
+        (UnaryOp::ErfInv, special::erf_inv, 4),
+        (UnaryOp::Erf, special::erf, 4),
+        (UnaryOp::Erfc, special::erfc, 16),
+        (UnaryOp::BesselI1e, special::bessel_i1e, 16),
+        (UnaryOp::Asin, f64::asin, 2),
+        (UnaryOp::Acos, f64::acos, 2),
+        (UnaryOp::Tan, f64::tan, 4),
     ];
     let mut numbers = Numbers(11);
-    let mut x: Vec<f64> = (0..60_000)
+    let mut x: Vec<f64> = (0..80_000)
         .map(|i| {
             let bits = numbers.bits();
-            match i % 3 {
+            match i % 4 {
                 0 => f64::from_bits(bits),
                 1 => bits as i64 as f64 / 2f64.powi(53),
+                2 => bits as i64 as f64 / 2f64.powi(58),
                 _ => bits as i64 as f64 / 2f64.powi(63),
             }
         })
         .collect();
     x.extend([0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 709.7827, 709.79, -745.1, -745.2, -708.5, 5e-324]);
-    x.extend([-746.0, -1000.0, -1417.7, -1417.9, -1418.2, -1e300]);
+    x.extend([
+        0.5, -0.49999, 8.0, 26.5, 27.3, 28.5, -87.336_54, -746.0, -708.396_4, -708.397, -1000.0, -1417.7, -1417.9,
+        -1418.2, -1e300,
+    ]);
     x.extend([1.0, -1.0, 0.999, 0.9990001, 0.9999999, 1e9, 1.1e9, 710.4, -710.4, 710.5, 1e300]);
     let elem = ElementType::F64;
     let input = Literal::from_f64s([x.len() as i64], elem, &x).unwrap();
-    for (f, truth) in list {
+    for (f, truth, bound) in list {
         let kernel = Kernel::new(map_body(&[elem], elem, vec![Op::Load(0), Op::Unary(f, 0), Op::Store(1, 1)])).unwrap();
         assert!(kernel.backend() == Backend::Compiled || !jit_is_available(), "{f:?} is interpreted");
         let got = run_map(&kernel, &[&input], elem);
@@ -279,7 +289,6 @@ fn functions_of_f64_are_near_the_reference() {
         for (i, &x) in x.iter().enumerate() {
             let (got, want) = (got.get(i), meshwork_ir::Scalar::Float(truth(x)));
             let off = crate::ops::ulps(elem, got, want);
-            let bound = 4;
             assert!(off <= bound, "{f:?} {x:e} is {got}, not {want}: {off} ulp");
             most = most.max(off);
         }
@@ -449,6 +458,61 @@ fn fixed_powers() {
             let is_tiny = x.abs() < 1e-9 || want.abs() < f64::from(f32::MIN_POSITIVE);
             let is_near = is_tiny && want != 0.0 && want.is_finite();
             assert!(is_near || error(got, want) <= 3.0, "{x:e} to the {power}: {got:e}, not {want:e}");
+        }
+    }
+}
+
+/// Of the numbers that they are made for, and of those that are left to the reference.
+#[test]
+fn zeta_functions_are_near_the_reference() {
+    use meshwork_cpu::kernel::ir::Ty;
+    let special =
+        [0.0, -0.0, 1.0, 2.0, 3.5, -1.0, -2.5, -3.0, 25.0, 1e30, 1e-30, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
+    let mut pairs: Vec<(f64, f64)> = special.iter().flat_map(|&a| special.map(|b| (a, b))).collect();
+    let mut numbers = Numbers(23);
+    let mut unit = || (numbers.bits() >> 11) as f64 / 2f64.powi(53);
+    for i in 0..20_000 {
+        let s = [1.0 + 1e-3 * unit(), 1.0 + 5.0 * unit(), 2.0 + 40.0 * unit(), 1.0 + 2000.0 * unit()][i % 4];
+        let q = [unit(), 10.0 * unit(), 0.5 + 1000.0 * unit(), 1e6 * unit(), -10.0 * unit()][i % 5];
+        pairs.push((f64::from(s as f32), f64::from(q as f32)));
+    }
+    let narrow = |x: f64| f64::from(x as f32);
+    let near = |elem: ElementType, got: f64, want: f64| {
+        let want = if elem == F32 { narrow(want) } else { want };
+        let (bound, least) = if elem == F32 { (2f64.powi(-23), 1e-38) } else { (1.2e-14, 1e-300) };
+        got == want || (got.is_nan() && want.is_nan()) || (got - want).abs() <= bound * want.abs().max(least)
+    };
+    for elem in [F32, ElementType::F64] {
+        let ty = if elem == F32 { Ty::F32 } else { Ty::F64 };
+        let list = |v: Vec<f64>| Literal::from_f64s([v.len() as i64], elem, &v).unwrap();
+        let (s, q) = (list(pairs.iter().map(|p| p.0).collect()), list(pairs.iter().map(|p| p.1).collect()));
+        let ops = vec![Op::Load(0), Op::Load(1), Op::Binary(BinaryOp::Zeta, 0, 1), Op::Store(2, 2)];
+        let kernel = Kernel::new(map_body(&[elem, elem], elem, ops)).unwrap();
+        assert!(kernel.backend() == Backend::Compiled || !jit_is_available(), "zeta is interpreted");
+        let got = run_map(&kernel, &[&s, &q], elem);
+        for (i, (s, q)) in pairs.iter().enumerate() {
+            let (s, q) = if elem == F32 { (narrow(*s), narrow(*q)) } else { (*s, *q) };
+            let meshwork_ir::Scalar::Float(got) = got.get(i) else { panic!("no float") };
+            let want = special::zeta(s, q);
+            assert!(near(elem, got, want), "{elem} zeta {s:e} {q:e} is {got:e}, not {want:e}");
+        }
+        let fixed = |f, x: f64| {
+            let bits = if elem == F32 { u64::from((x as f32).to_bits()) } else { x.to_bits() };
+            let ops = vec![Op::Const(ty, bits), Op::Load(0), Op::Binary(f, 0, 1), Op::Store(1, 2)];
+            run_map(&Kernel::new(map_body(&[elem], elem, ops)).unwrap(), &[&q], elem)
+        };
+        for first in [0.0, 1.0, 2.0, 3.0, 7.0, 20.0, 21.0, 30.0, 1.5, -1.0, 1e4, f64::NAN] {
+            let (zeta, slope) = (fixed(BinaryOp::Zeta, first), fixed(BinaryOp::Polygamma, first));
+            for (i, (_, q)) in pairs.iter().enumerate() {
+                let q = if elem == F32 { narrow(*q) } else { *q };
+                let meshwork_ir::Scalar::Float(got) = zeta.get(i) else { panic!("no float") };
+                let want = special::zeta(first, q);
+                assert!(near(elem, got, want), "{elem} zeta {first} {q:e} is {got:e}, not {want:e}");
+                let meshwork_ir::Scalar::Float(got) = slope.get(i) else { panic!("no float") };
+                let want = special::polygamma(first, q);
+                let is_near = near(elem, got, want) || first == 0.0; // `digamma` has bounds of its own
+                assert!(is_near, "{elem} polygamma {first} {q:e} is {got:e}, not {want:e}");
+            }
         }
     }
 }

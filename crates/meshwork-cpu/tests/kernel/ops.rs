@@ -103,7 +103,7 @@ const UNARY: [(UnaryOp, u64, u64); 40] = [
     (UnaryOp::Asinh, 3, 4),
     (UnaryOp::Atan, 1, 4),
     (UnaryOp::Atanh, 3, 4),
-    (UnaryOp::BesselI1e, 6, 2),
+    (UnaryOp::BesselI1e, 6, 16),
     (UnaryOp::Cosh, 3, 4),
     (UnaryOp::Digamma, 4, 2),
     (UnaryOp::Lgamma, 3, 2),

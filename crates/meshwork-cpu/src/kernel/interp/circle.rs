@@ -1,4 +1,4 @@
-//! Sine and cosine of `f64`, in vectors: an angle is brought near zero by quarters of a circle, in three parts whose products with
+//! Sine, cosine and tangent of `f64`, in vectors: an angle is brought near zero by quarters of a circle, in three parts whose products with
 //! their number are exact, and what is left goes into the series of both. Angles beyond [`LIMIT`] are left to the reference.
 
 use super::far::{MAGIC, poly};
@@ -71,6 +71,13 @@ fn cosine(x: f64) -> f64 {
     turned(if quarters & 1 == 0 { cosine } else { sine }, quarters.wrapping_add(1))
 }
 
+#[inline(always)]
+fn tangent(x: f64) -> f64 {
+    let (quarters, sine, cosine) = reduced(x);
+    let value = if quarters & 1 == 0 { sine / cosine } else { cosine / -sine };
+    if x == 0.0 { x } else { value }
+}
+
 /// `near` of all elements, then `far` of those that are beyond the limit or no numbers.
 ///
 /// # Safety
@@ -108,6 +115,16 @@ pub fn cosines() -> Loop {
     unsafe fn body(dst: *mut u8, src: [*const u8; 3], n: usize) {
         // SAFETY: the caller's.
         unsafe { each(dst, src[0], n, cosine, f64::cos) }
+    }
+    versions!(body)
+}
+
+/// The loop of tangents.
+pub fn tangents() -> Loop {
+    #[inline(always)]
+    unsafe fn body(dst: *mut u8, src: [*const u8; 3], n: usize) {
+        // SAFETY: the caller's.
+        unsafe { each(dst, src[0], n, tangent, f64::tan) }
     }
     versions!(body)
 }

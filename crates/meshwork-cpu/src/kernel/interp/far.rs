@@ -1,5 +1,6 @@
 //! Functions where they are hard: sine, cosine and tangent of `f32` far from zero, by the angle in quarter circles, modulo a whole one, in
-//! `f64` and all its digits; the remainder of a number by a much smaller one; and what is left to the reference.
+//! `f64` and all its digits; the remainder of a number by a much smaller one; and what is left to the
+//! reference.
 
 use meshwork_eval::special;
 
@@ -138,7 +139,16 @@ pub fn far_apart(f: BinaryOp, ty: Ty) -> Option<Loop> {
             loop3!($t, $t, $t => $t, |x, y, near| if x >= y * times($ty) as $t { x % y } else { near })
         };
     }
+    macro_rules! unknown {
+        ($t:ty, $f:path) => {
+            loop3!($t, $t, $t => $t, |x, y, near| if near.is_nan() { $f(x.into(), y.into()) as $t } else { near })
+        };
+    }
     match (f, ty) {
+        (BinaryOp::Zeta, Ty::F32) => Some(unknown!(f32, special::zeta)),
+        (BinaryOp::Zeta, Ty::F64) => Some(unknown!(f64, special::zeta)),
+        (BinaryOp::Polygamma, Ty::F32) => Some(unknown!(f32, special::polygamma)),
+        (BinaryOp::Polygamma, Ty::F64) => Some(unknown!(f64, special::polygamma)),
         (BinaryOp::Remainder, Ty::F32) => Some(remainder!(f32, Ty::F32)),
         (BinaryOp::Remainder, Ty::F64) => Some(remainder!(f64, Ty::F64)),
         _ => None,

@@ -55,6 +55,7 @@ pub fn unary(f: UnaryOp, ty: Ty) -> Option<Loop> {
     match (f, ty) {
         (UnaryOp::Sine, Ty::F64) => return Some(circle::sines()),
         (UnaryOp::Cosine, Ty::F64) => return Some(circle::cosines()),
+        (UnaryOp::Tan | UnaryOp::ChloTan, Ty::F64) => return Some(circle::tangents()),
         _ => {}
     }
     macro_rules! integer {

@@ -129,6 +129,8 @@ pub struct Asm {
     code: Vec<u8>,
     /// While set, instructions on 32 bytes are written for 64, in lanes of so many bytes.
     pub doubled: Option<usize>,
+    /// Mask registers of which vector registers are to have the lanes, should anything read them.
+    pub(super) masks: Vec<(u8, u8)>,
     /// Position of each label once bound.
     labels: Vec<Option<usize>>,
     /// Positions of four-byte distances to labels.
@@ -227,6 +229,7 @@ impl Asm {
     /// By a mask register where there are such: the instruction of AVX takes AMD's processors tens of cycles.
     pub fn store_masked(&mut self, size: usize, wide: bool, src: u8, mask: u8, rm: Rm) {
         let w = size == 8;
+        self.settle_all(&[src, mask], rm);
         if !*HAS_MASKS {
             return self.vex(Enc { w, ..enc(1, 2, 0x8E) }, wide, src, mask, rm, None);
         }
@@ -248,7 +251,10 @@ impl Asm {
     /// Only where [`has_masks`] says so.
     pub fn ternary(&mut self, wide: bool, dst: u8, second: u8, rm: Rm, table: u8) {
         let (w, length) = match self.doubled {
-            Some(size) if wide => (size == 8, 2),
+            Some(size) if wide => {
+                self.settle_all(&[dst, second], rm);
+                (size == 8, 2)
+            }
             _ => (false, u8::from(wide)),
         };
         self.evex(Enc { w, ..enc(1, 3, 0x25) }, length, [dst, second], 0, rm, Some(table));

@@ -8,6 +8,7 @@ use super::alloc::Frame;
 use super::asm::{Enc, has_masks};
 use super::calls::Site;
 use super::inst::{Form, Home, Inst, NONE, V, Value, Vex, op};
+use super::ternary;
 use crate::kernel::interp::loops::Loop;
 use crate::kernel::ir::{Cmp, Ty};
 
@@ -154,9 +155,11 @@ impl Code<'_> {
     ///
     /// With AVX-512 as a function of three bits: blends take Intel's processors three operations.
     pub fn blend(&mut self, size: usize, mask: V, yes: V, no: V) -> V {
-        /// That of the bits of mask, yes and no, in this order.
-        const CHOICE: u8 = 0b1100_1010;
-        if has_masks() { self.ternary(CHOICE, size, [mask, yes, no]) } else { self.blend_by_sign(size, mask, yes, no) }
+        if has_masks() {
+            self.ternary(ternary::CHOICE, size, [mask, yes, no])
+        } else {
+            self.blend_by_sign(size, mask, yes, no)
+        }
     }
 
     /// Bit by bit, the bit of `table` that those of three vectors number; only where there is AVX-512.
@@ -217,6 +220,12 @@ impl Code<'_> {
         let times = self.number(ty, times);
         let limit = self.both(op::MUL[usize::from(ty == Ty::F64)], ty.size(), y, times);
         let mask = self.compare(Cmp::Ge, ty, x, limit);
+        self.rarely(run, ty, mask, [x, y, near])
+    }
+
+    /// `near`, or where that is NaN what a loop gives for all three.
+    pub fn unknown(&mut self, run: Loop, ty: Ty, [x, y, near]: [V; 3]) -> V {
+        let mask = self.compare(Cmp::Ne, ty, near, near);
         self.rarely(run, ty, mask, [x, y, near])
     }
 

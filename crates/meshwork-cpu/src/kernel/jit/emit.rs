@@ -237,12 +237,12 @@ impl PhaseEmitter<'_, '_> {
         self.assign_pointers();
         let is_constant = |(v, _): &(V, u8)| matches!(self.unit.values[*v as usize].home, Home::Pool(_));
         let (constants, invariants): (Vec<_>, Vec<_>) = hoisted.iter().copied().partition(is_constant);
-        self.asm.doubled = group.doubled;
+        self.asm.double(group.doubled);
         for (v, r) in constants {
             self.unit.values[v as usize].pin = Some(r);
             self.load_pin(v, v);
         }
-        self.asm.doubled = None;
+        self.asm.double(None);
         if let Some(row) = row {
             self.asm.bind(row);
         }
@@ -251,12 +251,12 @@ impl PhaseEmitter<'_, '_> {
         self.asm.set(ELEMENT, 0);
         self.block(&uniform);
         kept.iter().for_each(|&(v, slot)| self.unit.values[v as usize].home = Home::Slot(slot));
-        self.asm.doubled = group.doubled;
+        self.asm.double(group.doubled);
         for (v, r) in invariants {
             self.unit.values[v as usize].pin = Some(r);
             self.load_pin(v, v);
         }
-        self.asm.doubled = None;
+        self.asm.double(None);
         for &(v, start) in &pins {
             self.load_pin(v, start.unwrap_or(v));
         }
@@ -420,9 +420,9 @@ impl PhaseEmitter<'_, '_> {
         for &arg in ahead {
             self.fetch_next_row(arg, step);
         }
-        self.asm.doubled = group.doubled;
+        self.asm.double(group.doubled);
         self.block(&group.insts);
-        self.asm.doubled = None;
+        self.asm.double(None);
         self.asm.add_imm(ELEMENT, step);
         self.asm.cmp(ELEMENT, Rm::Reg(REST));
         self.asm.jump_if(Cond::LessEqual, again);

@@ -433,7 +433,12 @@ impl<'a> Lower<'a> {
             Op::FarApart(f, x, y, near) => {
                 let ty = self.ty(x);
                 let run = interp::far_apart(f, ty)?;
-                code.far_apart((run, math::times(ty)), ty, [x, y, near].map(val))
+                let values = [x, y, near].map(val);
+                if f == BinaryOp::Remainder {
+                    code.far_apart((run, math::times(ty)), ty, values)
+                } else {
+                    code.unknown(run, ty, values)
+                }
             }
             Op::Far(f, x, near) => {
                 let ty = self.ty(x);

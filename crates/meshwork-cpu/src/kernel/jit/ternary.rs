@@ -4,9 +4,28 @@ use super::alloc::{NOWHERE, State};
 use super::asm::Rm;
 use super::inst::{Inst, V, Vex, op};
 
+/// The bits of the second operand where the first has them, else those of the third.
+pub(super) const CHOICE: u8 = 0b1100_1010;
+
 impl State<'_, '_> {
+    /// A choice by what a comparison has left in a mask register, of instructions on 64 bytes; `None` if there is none.
+    fn chosen(&mut self, inst: &Inst, x: Vex, table: u8) -> Option<()> {
+        let place = self.place[x.a as usize];
+        let mask = self.out.asm.mask_of(place).filter(|_| table == CHOICE && x.wide && place != NOWHERE)?;
+        let locked = [x.a, x.b, x.c];
+        let no = self.register(x.c, &locked);
+        let yes = self.operand(x.b, x.read, &locked);
+        self.retire(inst);
+        let to = self.result(x.dst);
+        self.out.asm.choose(mask, to, no, yes);
+        Some(())
+    }
+
     /// A function of three bits: the result takes the register of an operand that is not needed any more, or of a copy.
     pub(super) fn ternary(&mut self, inst: &Inst, x: Vex, table: u8) {
+        if self.chosen(inst, x, table).is_some() {
+            return;
+        }
         let locked = [x.a, x.b, x.c];
         let pinned = self.value(x.dst).pin;
         let gives = |s: &Self, v: V| {
@@ -63,11 +82,11 @@ fn reordered(table: u8, order: [usize; 3]) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use super::reordered;
+    use super::{CHOICE, reordered};
 
     #[test]
     fn tables_of_three_bits_follow_their_operands() {
-        let choice = 0b1100_1010;
+        let choice = CHOICE;
         assert_eq!(reordered(choice, [0, 1, 2]), choice);
         // The third operand, which is chosen where the first is clear, in front.
         assert_eq!(reordered(choice, [2, 1, 0]), 0b1101_1000);

@@ -1,8 +1,8 @@
 //! Two vectors in one register of 64 bytes, where there is AVX-512: a loop of much arithmetic takes half as many instructions.
 //!
 //! Such a loop is lowered with twice the lanes and half as many vectors in flight, so every accumulator sees the elements that it would
-//! see otherwise. While it is written, [`Asm::twice`] turns each instruction on 32 bytes into the one on 64. Comparisons leave the
-//! mask register at once: masks are vectors here, too. Before the loop each pair of accumulators is joined, and parted after it.
+//! see otherwise. While it is written, [`Asm::twice`] turns each instruction on 32 bytes into the one on 64. Masks are vectors here, too, but
+//! what a comparison makes stays in a mask register until something other than a blend reads it. Before the loop each pair of accumulators is joined, and parted after it.
 
 use super::asm::{Asm, Enc, Rm, has_masks};
 use super::code::Unit;
@@ -204,6 +204,15 @@ impl Asm {
         let w = size == 8;
         let one = matches!(rm, Rm::PoolOne(_) | Rm::FrameOne(_));
         let lanes = |e: Enc| Enc { w, ..e };
+        self.settle_all(&[first], rm);
+        // What is overwritten has no lanes to come. Of stores and of sums of products `reg` is read, of shifts by a constant it is a part of
+        // the code.
+        let reads = e == op::MOVUPS_STORE || (encoding(e, size).is_none() && ![op::MOVUPS, op::MOVAPS].contains(&e));
+        if reads {
+            self.settle_all(&[reg], rm);
+        } else if !op::SHIFT.contains(&e) && !op::BLEND.contains(&e) {
+            self.masks.retain(|&(_, lanes)| lanes != reg);
+        }
         if e == op::MOVUPS && one {
             let spread = if w { op::SPREAD[1] } else { op::SPREAD[0] };
             return self.evex(spread, 2, [reg, 0], 0, rm, None);
@@ -214,15 +223,61 @@ impl Asm {
         };
         let compares = [op::CMP[0], op::CMP[1], op::PCMPEQ[2], op::PCMPEQ[3], op::PCMPGT[2], op::PCMPGT[3]];
         if compares.contains(&e) {
-            self.evex(code, 2, [1, first], 0, rm, imm);
-            return self.evex(lanes(op::MASK_TO_LANES), 2, [reg, 0], 0, Rm::Reg(1), None);
+            let mask = self.free_mask();
+            self.evex(code, 2, [mask, first], 0, rm, imm);
+            return self.masks.push((mask, reg));
         }
         if op::BLEND.contains(&e) {
-            let mask = imm.unwrap_or(0) >> 4;
-            self.evex(lanes(op::LANES_TO_MASK), 2, [1, 0], 0, Rm::Reg(mask), None);
-            return self.evex(lanes(op::BLEND_BY_MASK), 2, [reg, first], 1, rm, None);
+            let by = imm.unwrap_or(0) >> 4;
+            let mask = self.mask_of(by).unwrap_or_else(|| {
+                self.evex(lanes(op::LANES_TO_MASK), 2, [1, 0], 0, Rm::Reg(by), None);
+                1
+            });
+            return self.choose(mask, reg, first, rm);
         }
         self.evex(code, 2, [reg, first], 0, rm, imm);
+    }
+
+    /// The mask register with the lanes that register `lanes` is to have.
+    pub(super) fn mask_of(&self, lanes: u8) -> Option<u8> {
+        self.masks.iter().find(|&&(_, own)| own == lanes).map(|&(mask, _)| mask)
+    }
+
+    /// The lanes of `yes` where `mask` has them, else those of `no`.
+    pub(super) fn choose(&mut self, mask: u8, dst: u8, no: u8, yes: Rm) {
+        self.settle_all(&[no], yes);
+        self.masks.retain(|&(_, lanes)| lanes != dst);
+        let w = self.doubled == Some(8);
+        self.evex(Enc { w, ..op::BLEND_BY_MASK }, 2, [dst, no], mask, yes, None);
+    }
+
+    /// A mask register from the second on that stands for no lanes.
+    fn free_mask(&mut self) -> u8 {
+        if self.masks.len() == 6 {
+            let (_, oldest) = self.masks[0];
+            self.settle_all(&[oldest], Rm::Pool(0));
+        }
+        (2..8).find(|mask| self.masks.iter().all(|(used, _)| used != mask)).unwrap_or(7)
+    }
+
+    /// Puts the lanes of masks into those of these registers, and of `rm`, that are to have them.
+    pub(super) fn settle_all(&mut self, registers: &[u8], rm: Rm) {
+        let Some(size) = self.doubled.filter(|_| !self.masks.is_empty()) else { return };
+        let is_read = |lanes: u8| registers.contains(&lanes) || rm == Rm::Reg(lanes);
+        for (mask, lanes) in std::mem::take(&mut self.masks) {
+            if is_read(lanes) {
+                let code = Enc { w: size == 8, ..op::MASK_TO_LANES };
+                self.evex(code, 2, [lanes, 0], 0, Rm::Reg(mask), None);
+            } else {
+                self.masks.push((mask, lanes));
+            }
+        }
+    }
+
+    /// Instructions are on registers of 64 bytes, with lanes of `size` bytes, or on as many as they say.
+    pub fn double(&mut self, size: Option<usize>) {
+        self.doubled = size;
+        self.masks.clear();
     }
 
     /// Puts `high` above the 32 bytes of `low`.

@@ -126,27 +126,53 @@ const ASIN: [f64; 6] = [
     0.037_516_422_569_751_74,
 ];
 
+/// The same, of `f64`.
+const ASIN_WIDE: [f64; 13] = [
+    0.166_666_666_666_666_69,
+    0.074_999_999_999_984_33,
+    0.044_642_857_146_355_43,
+    0.030_381_944_138_531_247,
+    0.022_372_172_942_149_89,
+    0.017_352_392_720_869_973,
+    0.013_971_212_973_552_933,
+    0.011_479_177_415_184_906,
+    0.010_322_814_350_185_78,
+    0.005_457_506_718_640_358,
+    0.017_400_879_442_694_02,
+    -0.014_851_887_071_247_204,
+    0.028_757_851_367_421_566,
+];
+
 /// Whether `size` is up to ½, and the arc sine of it, or else of `√((1 - size) / 2)`, of which it is a quarter circle less
 /// twice that.
 fn arc(b: &mut Builder<'_>, size: Val) -> (Val, Val) {
-    let (one, half) = (b.num(F, 1.0), b.num(F, 0.5));
+    let ty = b.ty(size);
+    let (one, half) = (b.num(ty, 1.0), b.num(ty, 0.5));
     let is_near = b.cmp(Cmp::Le, size, half);
     let (square, less) = (b.mul(size, size), b.sub(one, size));
     let other = b.mul(less, half);
     let z = b.select(is_near, square, other);
     let root = b.un(UnaryOp::Sqrt, other);
     let s = b.select(is_near, size, root);
-    let p = b.poly(z, &ASIN);
+    let p = if ty == F { b.poly(z, &ASIN) } else { b.poly(z, &ASIN_WIDE) };
     let cube = b.mul(s, z);
     (is_near, b.fma(cube, p, s))
 }
 
 /// A quarter circle in two parts.
-const QUARTER: [f64; 2] = [1.570_796_370_506_286_6, -4.371_139_000_186_241e-8];
+fn quarter(b: &mut Builder<'_>, ty: Ty) -> (Val, Val) {
+    let (high, low) = if ty == F {
+        (1.570_796_370_506_286_6, -4.371_139_000_186_241e-8)
+    } else {
+        (std::f64::consts::FRAC_PI_2, 6.123_233_995_736_766e-17)
+    };
+    (b.num(ty, high), b.num(ty, low))
+}
 
 /// The arc sine.
 pub fn asin(b: &mut Builder<'_>, x: Val) -> Val {
-    let (quarter, low, minus) = (b.num(F, QUARTER[0]), b.num(F, QUARTER[1]), b.num(F, -2.0));
+    let ty = b.ty(x);
+    let ((quarter, low), minus) = (quarter(b, ty), b.num(ty, -2.0));
     let size = b.un(UnaryOp::Abs, x);
     let (is_near, angle) = arc(b, size);
     let other = b.fma(angle, minus, low);
@@ -157,7 +183,8 @@ pub fn asin(b: &mut Builder<'_>, x: Val) -> Val {
 
 /// The arc cosine.
 pub fn acos(b: &mut Builder<'_>, x: Val) -> Val {
-    let (quarter, low, zero) = (b.num(F, QUARTER[0]), b.num(F, QUARTER[1]), b.num(F, 0.0));
+    let ty = b.ty(x);
+    let ((quarter, low), zero) = (quarter(b, ty), b.num(ty, 0.0));
     let size = b.un(UnaryOp::Abs, x);
     let (is_near, angle) = arc(b, size);
     let signed = copysign(b, angle, x);

@@ -1,11 +1,12 @@
-//! The modified Bessel function of the first kind, order 1, times `e^-|x|`, of `f32`.
+//! The modified Bessel function of the first kind, order 1, times `e^-|x|`.
 //!
-//! It starts as `x/2` and falls as `1/√(2π x)`. With both taken out, what is left is smooth in `s = (x - 2)/(x + 2)`, which
-//! takes all positive numbers to -1 to 1: one polynomial serves them all.
+//! Of `f32`, it starts as `x/2` and falls as `1/√(2π x)`. With both taken out, what is left is smooth in `s = (x - 2)/(x + 2)`, which
+//! takes all positive numbers to -1 to 1: one polynomial serves them all. Of `f64`, up to 8 it is `e^-x` times its series, and from there a
+//! polynomial in 1/x over √x.
 
 use super::super::build::Builder;
-use super::super::ir::{Cmp, Ty, UnaryOp, Val};
-use super::copysign;
+use super::super::ir::{BinaryOp, Cmp, Ty, UnaryOp, Val};
+use super::{copysign, wide};
 
 const F: Ty = Ty::F32;
 
@@ -49,5 +50,72 @@ pub fn i1e(b: &mut Builder<'_>, x: Val) -> Val {
     let value = b.mul(line, fall);
     let end = b.cmp(Cmp::Eq, size, infinity);
     let value = b.select(end, zero, value);
+    copysign(b, value, x)
+}
+
+/// `I₁(x) / x` in x² up to 64.
+const SERIES: [f64; 16] = [
+    0.5,
+    0.062_500_000_000_000_01,
+    0.002_604_166_666_666_657_4,
+    5.425_347_222_222_71e-05,
+    6.781_684_027_764_357e-07,
+    5.651_403_356_704_746e-09,
+    3.363_930_566_898_247_5e-11,
+    1.501_754_736_797_684_8e-13,
+    5.214_425_120_919_993e-16,
+    1.448_455_537_254_395e-18,
+    3.291_825_901_828_770_6e-21,
+    6.237_020_683_263_868_4e-24,
+    9.956_969_230_500_738e-27,
+    1.408_926_251_589_232e-29,
+    1.380_818_158_491_429_8e-32,
+    2.716_505_589_516_919e-35,
+];
+
+/// `I₁(x) e^-x √x` in 1/x up to ⅛.
+const FAR: [f64; 22] = [
+    0.398_942_280_401_432_7,
+    -0.149_603_355_150_853_93,
+    -0.046_751_048_080_006_82,
+    -0.040_907_371_488_116_51,
+    -0.057_471_517_834_958_394,
+    -0.119_490_559_704_358_4,
+    0.667_744_856_353_389_5,
+    -71.226_330_766_898_6,
+    3_850.908_513_208_32,
+    -157_719.499_406_850_58,
+    4_915_865.160_211_03,
+    -118_104_309.171_551_72,
+    2_201_474_795.270_524,
+    -31_900_375_487.711_514,
+    358_395_964_568.925_4,
+    -3_098_216_607_622.76,
+    20_328_651_133_252.32,
+    -99_031_576_007_162.95,
+    345_714_914_657_855.44,
+    -814_484_875_398_486.8,
+    1_154_972_991_993_141.0,
+    -740_539_166_803_775.6,
+];
+
+/// `I₁(x) e^-|x|`.
+pub fn i1e_wide(b: &mut Builder<'_>, x: Val) -> Val {
+    let (one, eight) = (b.num(Ty::F64, 1.0), b.num(Ty::F64, 8.0));
+    let size = b.un(UnaryOp::Abs, x);
+    let is_near = b.cmp(Cmp::Lt, size, eight);
+    let small = b.bin(BinaryOp::Minimum, size, eight);
+    let square = b.mul(small, small);
+    let p = b.poly(square, &SERIES);
+    let p = b.mul(p, small);
+    let minus = b.un(UnaryOp::Negate, small);
+    let fall = wide::exp(b, minus);
+    let near = b.mul(p, fall);
+    let large = b.bin(BinaryOp::Maximum, size, eight);
+    let inverse = b.div(one, large);
+    let p = b.poly(inverse, &FAR);
+    let root = b.un(UnaryOp::Sqrt, inverse);
+    let far = b.mul(p, root);
+    let value = b.select(is_near, near, far);
     copysign(b, value, x)
 }

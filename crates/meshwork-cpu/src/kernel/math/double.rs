@@ -6,6 +6,7 @@
 use super::super::build::Builder;
 use super::super::ir::{BinaryOp, Cmp, Ty, UnaryOp, Val};
 use super::copysign;
+use super::wide::split;
 
 const D: Ty = Ty::F64;
 
@@ -51,21 +52,7 @@ fn log2(b: &mut Builder<'_>, x: Val) -> Val {
         0.319_902_562_318_469_86,
         0.282_947_131_796_096_2,
     ];
-    let root = std::f64::consts::FRAC_1_SQRT_2.to_bits();
-    let i = Ty::I64;
-    let (root, mantissa, bias) = (b.bits(i, root), b.bits(i, (1 << 52) - 1), b.bits(i, 1023 << 52));
-    let (places, digits) = (b.bits(i, 52), b.bits(i, 0x4330 << 48));
-    let bits = b.cast(i, x);
-    let above = b.sub(bits, root);
-    // The exponent plus 1023, put into the digits of 2^52.
-    let exponent = b.add(above, bias);
-    let exponent = b.bin(BinaryOp::ShiftRightLogical, exponent, places);
-    let exponent = b.bin(BinaryOp::Or, exponent, digits);
-    let exponent = b.cast(D, exponent);
-    let excess = b.num(D, 4_503_599_627_370_496.0 + 1023.0);
-    let exponent = b.sub(exponent, excess);
-    let fraction = b.bin(BinaryOp::And, above, mantissa);
-    let fraction = b.add(fraction, root);
+    let (exponent, fraction) = split(b, x);
     let m = b.cast(D, fraction);
     let one = b.num(D, 1.0);
     let (less, more) = (b.sub(m, one), b.add(m, one));
@@ -73,6 +60,13 @@ fn log2(b: &mut Builder<'_>, x: Val) -> Val {
     let square = b.mul(s, s);
     let p = b.poly(square, &LOG2);
     b.fma(s, p, exponent)
+}
+
+/// `x^y` for positive finite x, an `f64` of some 30 bits where `f32` has it, else zero or infinite there.
+pub fn power(b: &mut Builder<'_>, x: Val, y: Val) -> Val {
+    let log = log2(b, x);
+    let t = b.mul(log, y);
+    exp2(b, t)
 }
 
 /// The cube root, as a third of the logarithm.
@@ -100,9 +94,7 @@ pub fn pow(b: &mut Builder<'_>, x: Val, y: Val) -> Val {
     let (half, two, least) = (b.num(f, 0.5), b.num(f, 2.0), b.num(f, f64::NEG_INFINITY));
     let size = b.un(UnaryOp::Abs, x);
     let (wide_x, wide_y) = (b.convert(D, size), b.convert(D, y));
-    let log = log2(b, wide_x);
-    let t = b.mul(log, wide_y);
-    let r = exp2(b, t);
+    let r = power(b, wide_x, wide_y);
     let r = b.convert(f, r);
     let down = b.cmp(Cmp::Lt, y, zero);
     // Powers of zero, infinity and one.

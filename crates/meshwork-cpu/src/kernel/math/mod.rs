@@ -13,11 +13,14 @@
 //! | sinh, cosh, asinh, acosh, atanh of f32 | by way of exponential and logarithm (`arc.rs`) | 2, 2, 3, 3, 2 |
 //! | asin, acos of f32 | odd polynomial up to ½, else of half the angle | 2, 1.5 |
 //! | sin, cos, tan of f32 | polynomials of what is left of quarter circles; far from zero in f64 (`circle.rs`) | 1.6, 1.6, 3.1 |
+//! | zeta, derivatives of digamma | terms, their integral and its corrections, in f64 (`zeta.rs`) | 1; of f64 8 |
 //! | pow, cbrt, atan, atan2 of f32 | in f64, rounded once at the end | 0.53 |
 //! | exp, expm1, logistic, tanh, log, log1p of f64 | series | 4 |
-//! | sinh, cosh, asinh, acosh, atanh, atan, atan2 of f64 | as of f32, with more terms | 4 |
+//! | sinh, cosh, asinh, acosh, atanh, asin, acos, atan, atan2 of f64 | as of f32, with more terms | 4 |
+//! | erf, erfc of f64 | series up to ½, else `e^(-x²)` times a polynomial in (x - 3)/(x + 3) (`error.rs`) | 4, 16 |
+//! | bessel_i1e of f64 | series up to 8, else a polynomial in 1/x | 3, where the reference has 12 |
 //! | erf_inv of f64 | polynomial in `ln(1 - x²)` up to 0.999, keeping what is rounded away; beyond, the reference's | 0.6, 2 |
-//! | sin, cos of f64 | left to the interpreter, which has series up to a million (`interp/circle.rs`) | 1 |
+//! | sin, cos, tan of f64 | left to the interpreter, which has series up to a million (`interp/circle.rs`) | 1, 1, 3 |
 //! | other functions of f64 | left to the interpreter, which calls the reference's | |
 //!
 //! `tests/kernel/math.rs` holds these bounds.
@@ -26,6 +29,7 @@ mod arc;
 mod bessel;
 mod circle;
 mod double;
+mod error;
 mod floor;
 mod gamma;
 mod integer;
@@ -34,6 +38,7 @@ mod remainder;
 mod single;
 mod small;
 mod wide;
+mod zeta;
 
 use meshwork_ir::ElementType;
 
@@ -118,8 +123,8 @@ fn unary(b: &mut Builder<'_>, f: UnaryOp, x: Val) -> Val {
         (UnaryOp::Asinh, Ty::F32 | Ty::F64) => arc::asinh(b, x),
         (UnaryOp::Acosh, Ty::F32 | Ty::F64) => arc::acosh(b, x),
         (UnaryOp::Atanh, Ty::F32 | Ty::F64) => arc::atanh(b, x),
-        (UnaryOp::Asin, Ty::F32) => arc::asin(b, x),
-        (UnaryOp::Acos, Ty::F32) => arc::acos(b, x),
+        (UnaryOp::Asin, Ty::F32 | Ty::F64) => arc::asin(b, x),
+        (UnaryOp::Acos, Ty::F32 | Ty::F64) => arc::acos(b, x),
         (UnaryOp::Atan, Ty::F32 | Ty::F64) => arc::atan(b, x),
         (UnaryOp::Cbrt, Ty::F32) => double::cbrt(b, x),
         (UnaryOp::Exponential, Ty::F64) => wide::exp(b, x),
@@ -128,6 +133,9 @@ fn unary(b: &mut Builder<'_>, f: UnaryOp, x: Val) -> Val {
         (UnaryOp::LogPlusOne, Ty::F64) => wide::LOGARITHM.log1p(b, x),
         (UnaryOp::Tanh, Ty::F64) => wide::tanh(b, x),
         (UnaryOp::Logistic, Ty::F64) => wide::logistic(b, x),
+        (UnaryOp::Erf, Ty::F64) => error::erf(b, x),
+        (UnaryOp::Erfc, Ty::F64) => error::erfc(b, x),
+        (UnaryOp::BesselI1e, Ty::F64) => bessel::i1e_wide(b, x),
         (UnaryOp::ErfInv, Ty::F64) => wide::erf_inv(b, x),
         _ => b.un(f, x),
     }
@@ -142,6 +150,8 @@ fn binary(b: &mut Builder<'_>, f: BinaryOp, x: Val, y: Val) -> Val {
     }
     match (f, b.ty(x)) {
         (BinaryOp::Power, Ty::F32) => double::pow(b, x, y),
+        (BinaryOp::Zeta, _) => zeta::zeta(b, x, y),
+        (BinaryOp::Polygamma, _) => zeta::polygamma(b, x, y),
         (BinaryOp::Atan2, Ty::F32 | Ty::F64) => double::atan2(b, x, y),
         (BinaryOp::Divide, ty) if ty.is_integer() => integer::div(b, x, y),
         (BinaryOp::Remainder, ty) if ty.is_integer() => integer::rem(b, x, y),

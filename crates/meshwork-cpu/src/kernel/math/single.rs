@@ -1,7 +1,7 @@
 //! Functions of `f32` in `f32` arithmetic.
 
 use super::super::build::Builder;
-use super::super::ir::{BinaryOp, Cmp, Ty, UnaryOp, Val};
+use super::super::ir::{BinaryOp, Cmp, Op, Ty, UnaryOp, Val};
 use super::copysign;
 use super::logarithm::Logarithm;
 
@@ -45,24 +45,63 @@ fn exp_near(b: &mut Builder<'_>, r: Val) -> Val {
     b.poly(r, &list)
 }
 
-/// `e^x` for x below 89, where it does not overflow or is infinite.
-fn exp_below(b: &mut Builder<'_>, x: Val) -> Val {
-    // Far below all numbers: there the power is zero, and no product is a subnormal number, which would be slow. Masked scores
-    // are.
-    let least = b.num(F, -176.0);
+/// `e^x` for x below 89, where it does not overflow or is infinite, in two factors: since 4^k alone would overflow or vanish before the
+/// product does. Smaller x than `least` count as that.
+fn factors(b: &mut Builder<'_>, x: Val, least: f64) -> (Val, Val) {
+    let least = b.num(F, least);
     let x = b.bin(BinaryOp::Maximum, x, least);
     let (r, power) = reduce(b, x);
     let e = exp_near(b, r);
-    // In two steps, since 4^k alone would overflow or vanish before the product does.
-    let e = b.mul(e, power);
-    b.mul(e, power)
+    (b.mul(e, power), power)
+}
+
+/// `e^x` for x below 89.
+fn exp_below(b: &mut Builder<'_>, x: Val) -> Val {
+    // Far below all numbers, but the first factor is a normal number.
+    let (e, power) = factors(b, x, -120.0);
+    let limit = b.num(F, -87.336_54);
+    let is_tiny = b.cmp(Cmp::Lt, x, limit);
+    product(b, e, power, is_tiny)
+}
+
+/// `x · y`, both normal positive numbers, where the product is less than the least normal number if `is_tiny`. Processors take a hundred
+/// cycles for a product that is no normal number: the least one is added, which makes the same rounding, and its bits taken away.
+pub fn product(b: &mut Builder<'_>, x: Val, y: Val, is_tiny: Val) -> Val {
+    let ty = b.ty(x);
+    let (int, least) = if ty == F { (Ty::I32, f32::MIN_POSITIVE.into()) } else { (Ty::I64, f64::MIN_POSITIVE) };
+    let (zero, least) = (b.num(ty, 0.0), b.num(ty, least));
+    let more = b.select(is_tiny, least, zero);
+    let sum = b.fma(x, y, more);
+    let (sum, more) = (b.cast(int, sum), b.cast(int, more));
+    let bits = b.sub(sum, more);
+    b.cast(ty, bits)
 }
 
 /// `e^x`.
 pub fn exp(b: &mut Builder<'_>, x: Val) -> Val {
+    if is_never_positive(b, x) {
+        return exp_below(b, x);
+    }
     let most = b.num(F, 89.0);
     let x = b.bin(BinaryOp::Minimum, x, most);
     exp_below(b, x)
+}
+
+/// Whether `x` follows from a square or a size that it is never positive, unless it is NaN, as the exponents of densities are.
+fn is_never_positive(b: &Builder<'_>, x: Val) -> bool {
+    let is_negative =
+        |v: Val| matches!(b.ops[usize::from(v)], Op::Const(Ty::F32, bits) if f32::from_bits(bits as u32) < 0.0);
+    let is_size = |v: Val| match b.ops[usize::from(v)] {
+        Op::Binary(BinaryOp::Multiply, x, y) => x == y,
+        Op::Unary(UnaryOp::Abs, _) => true,
+        _ => false,
+    };
+    match b.ops[usize::from(x)] {
+        Op::Unary(UnaryOp::Negate, v) => is_size(v),
+        Op::Binary(BinaryOp::Multiply, v, c) => (is_negative(c) && is_size(v)) || (is_negative(v) && is_size(c)),
+        Op::Binary(BinaryOp::Divide, v, c) => is_negative(c) && is_size(v),
+        _ => false,
+    }
 }
 
 /// `e^x / 2` for x from 0, infinite where that is not a number.
@@ -105,7 +144,9 @@ pub fn logistic(b: &mut Builder<'_>, x: Val) -> Val {
     let (one, zero) = (b.num(F, 1.0), b.num(F, 0.0));
     let size = b.un(UnaryOp::Abs, x);
     let minus = b.un(UnaryOp::Negate, size);
-    let e = exp_below(b, minus);
+    // Far below all numbers: there the power is zero, and no product is a subnormal number, which would be slow. Few are before.
+    let (e, power) = factors(b, minus, -176.0);
+    let e = b.mul(e, power);
     let below = b.cmp(Cmp::Lt, x, zero);
     let top = b.select(below, e, one);
     let bottom = b.add(one, e);

@@ -4,6 +4,7 @@ use super::super::build::Builder;
 use super::super::ir::{BinaryOp, Cmp, Op, Ty, UnaryOp, Val};
 use super::copysign;
 use super::logarithm::Logarithm;
+use super::single::product;
 
 const D: Ty = Ty::F64;
 
@@ -26,7 +27,7 @@ const EXP: [f64; 12] = {
 };
 
 /// `x = k·ln 2 + r` with |r| up to half of ln 2: gives `r` and two powers of two whose product is `2^k`.
-fn reduce(b: &mut Builder<'_>, x: Val) -> (Val, Val, Val) {
+pub fn reduce(b: &mut Builder<'_>, x: Val) -> (Val, Val, Val) {
     let (scale, magic, biased) = (b.num(D, std::f64::consts::LOG2_E), b.num(D, MAGIC), b.num(D, MAGIC + 1023.0));
     let (half, high, low) = (b.num(D, 0.5), b.num(D, -LN2.0), b.num(D, -LN2.1));
     let shifted = b.fma(x, scale, magic);
@@ -47,19 +48,17 @@ fn reduce(b: &mut Builder<'_>, x: Val) -> (Val, Val, Val) {
     (r, first, second)
 }
 
-/// `e^x` for x below 710.
-fn exp_below(b: &mut Builder<'_>, x: Val) -> Val {
-    // Far below all numbers: there both powers are zero, and no product is a subnormal number, which would be slow.
-    let least = b.num(D, -1418.1);
+/// `e^x` for x below 710, in two factors. Smaller x than `least` count as that.
+fn factors(b: &mut Builder<'_>, x: Val, least: f64) -> (Val, Val) {
+    let least = b.num(D, least);
     let x = b.bin(BinaryOp::Maximum, x, least);
     let (r, first, second) = reduce(b, x);
     let e = exp_near(b, r);
-    let e = b.mul(e, first);
-    b.mul(e, second)
+    (b.mul(e, first), second)
 }
 
 /// `e^r` for |r| up to half of ln 2.
-fn exp_near(b: &mut Builder<'_>, r: Val) -> Val {
+pub fn exp_near(b: &mut Builder<'_>, r: Val) -> Val {
     let mut list = vec![1.0, 1.0];
     list.extend(EXP);
     b.poly(r, &list)
@@ -69,7 +68,11 @@ fn exp_near(b: &mut Builder<'_>, r: Val) -> Val {
 pub fn exp(b: &mut Builder<'_>, x: Val) -> Val {
     let most = b.num(D, 710.0);
     let x = b.bin(BinaryOp::Minimum, x, most);
-    exp_below(b, x)
+    // Far below all numbers, but the first factor is a normal number.
+    let (e, power) = factors(b, x, -800.0);
+    let limit = b.num(D, -708.396_418_532_264_1);
+    let is_tiny = b.cmp(Cmp::Lt, x, limit);
+    product(b, e, power, is_tiny)
 }
 
 /// `e^x / 2` for x from 0, infinite where that is not a number.
@@ -107,7 +110,9 @@ pub fn logistic(b: &mut Builder<'_>, x: Val) -> Val {
     let (one, zero) = (b.num(D, 1.0), b.num(D, 0.0));
     let size = b.un(UnaryOp::Abs, x);
     let minus = b.un(UnaryOp::Negate, size);
-    let e = exp_below(b, minus);
+    // Far below all numbers: there both powers are zero, and no product is a subnormal number, which would be slow. Few are before.
+    let (e, power) = factors(b, minus, -1418.1);
+    let e = b.mul(e, power);
     let below = b.cmp(Cmp::Lt, x, zero);
     let top = b.select(below, e, one);
     let bottom = b.add(one, e);
@@ -124,6 +129,24 @@ pub fn tanh(b: &mut Builder<'_>, x: Val) -> Val {
     let more = b.add(t, two);
     let v = b.div(t, more);
     copysign(b, v, x)
+}
+
+/// `x = 2^k m` with m from √½ to √2, for positive normal x: gives k and the bits of m.
+pub fn split(b: &mut Builder<'_>, x: Val) -> (Val, Val) {
+    let i = Ty::I64;
+    let (root, mantissa) = (b.bits(i, std::f64::consts::FRAC_1_SQRT_2.to_bits()), b.bits(i, (1 << 52) - 1));
+    let (bias, places, digits) = (b.bits(i, 1023 << 52), b.bits(i, 52), b.bits(i, 0x4330 << 48));
+    let bits = b.cast(i, x);
+    let above = b.sub(bits, root);
+    // The exponent plus 1023, put into the digits of 2^52.
+    let exponent = b.add(above, bias);
+    let exponent = b.bin(BinaryOp::ShiftRightLogical, exponent, places);
+    let exponent = b.bin(BinaryOp::Or, exponent, digits);
+    let exponent = b.cast(D, exponent);
+    let excess = b.num(D, 4_503_599_627_370_496.0 + 1023.0);
+    let exponent = b.sub(exponent, excess);
+    let fraction = b.bin(BinaryOp::And, above, mantissa);
+    (exponent, b.add(fraction, root))
 }
 
 /// `ln(x + lost)` for positive normal x and much smaller `lost`; the exponent of x counts `more` above what its bits say.
@@ -148,21 +171,10 @@ fn log_parts(b: &mut Builder<'_>, x: Val, more: Option<Val>, lost: Option<Val>) 
         out
     };
     let i = Ty::I64;
-    let (root, mantissa) = (b.bits(i, std::f64::consts::FRAC_1_SQRT_2.to_bits()), b.bits(i, (1 << 52) - 1));
-    let (bias, places, digits) = (b.bits(i, 1023 << 52), b.bits(i, 52), b.bits(i, 0x4330 << 48));
     let (one, two, half) = (b.num(D, 1.0), b.num(D, 2.0), b.num(D, 0.5));
     let bits = b.cast(i, x);
-    let above = b.sub(bits, root);
-    // The exponent plus 1023, put into the digits of 2^52.
-    let exponent = b.add(above, bias);
-    let exponent = b.bin(BinaryOp::ShiftRightLogical, exponent, places);
-    let exponent = b.bin(BinaryOp::Or, exponent, digits);
-    let exponent = b.cast(D, exponent);
-    let excess = b.num(D, 4_503_599_627_370_496.0 + 1023.0);
-    let exponent = b.sub(exponent, excess);
+    let (exponent, fraction) = split(b, x);
     let exponent = more.map_or(exponent, |more| b.add(exponent, more));
-    let fraction = b.bin(BinaryOp::And, above, mantissa);
-    let fraction = b.add(fraction, root);
     let m = b.cast(D, fraction);
     let f = b.sub(m, one);
     let f = lost.map_or(f, |lost| {
@@ -189,6 +201,62 @@ fn log_parts(b: &mut Builder<'_>, x: Val, more: Option<Val>, lost: Option<Val>) 
 
 /// How logarithms of this type are taken.
 pub const LOGARITHM: Logarithm = Logarithm { ty: D, least: f64::MIN_POSITIVE, places: 54, normal: log_normal };
+
+/// `x^y` for positive normal x and finite y, by way of a logarithm in two parts.
+pub fn power(b: &mut Builder<'_>, x: Val, y: Val) -> Val {
+    /// 2/(2n+3).
+    const SERIES: [f64; 9] = {
+        let mut out = [0.0; 9];
+        let mut n = 0;
+        while n < out.len() {
+            out[n] = 2.0 / (2 * n + 3) as f64;
+            n += 1;
+        }
+        out
+    };
+    let (one, two) = (b.num(D, 1.0), b.num(D, 2.0));
+    let (exponent, fraction) = split(b, x);
+    let m = b.cast(D, fraction);
+    // s = (m - 1) / (m + 1), and what rounding it lost: the numerator is exact, the denominator less what its own rounding lost.
+    let (top, bottom) = (b.sub(m, one), b.add(m, one));
+    let less = b.sub(bottom, one);
+    let bottom_lost = b.sub(m, less);
+    let inverse = b.div(one, bottom);
+    let s = b.mul(top, inverse);
+    let minus = b.un(UnaryOp::Negate, s);
+    let rest = b.fma(minus, bottom, top);
+    let rest = b.fma(minus, bottom_lost, rest);
+    let lost = b.mul(rest, inverse);
+    let z = b.mul(s, s);
+    let p = b.poly(z, &SERIES);
+    let cube = b.mul(s, z);
+    // k ln 2 + 2s + s³ (2/3 + ...), larger first.
+    let (high, low) = (b.num(D, LN2.0), b.num(D, LN2.1));
+    let whole = b.mul(exponent, high);
+    let twice = b.add(s, s);
+    let sum = b.add(whole, twice);
+    let kept = b.sub(sum, whole);
+    let tail = b.sub(twice, kept);
+    let tail = b.fma(lost, two, tail);
+    let tail = b.fma(exponent, low, tail);
+    let tail = b.fma(cube, p, tail);
+    let log = b.add(sum, tail);
+    let kept = b.sub(log, sum);
+    let log_lost = b.sub(tail, kept);
+    let t = b.mul(log, y);
+    let minus = b.un(UnaryOp::Negate, t);
+    let t_lost = b.fma(log, y, minus);
+    let t_lost = b.fma(log_lost, y, t_lost);
+    // Far below all numbers.
+    let (least, most) = (b.num(D, -800.0), b.num(D, 710.0));
+    let t = b.bin(BinaryOp::Maximum, t, least);
+    let t = b.bin(BinaryOp::Minimum, t, most);
+    let (r, first, second) = reduce(b, t);
+    let r = b.add(r, t_lost);
+    let e = exp_near(b, r);
+    let e = b.mul(e, first);
+    b.mul(e, second)
+}
 
 /// Up to where [`ERF_INV`] is right.
 pub const ERF_INV_NEAR: f64 = 0.999;
