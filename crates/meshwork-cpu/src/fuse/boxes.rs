@@ -210,8 +210,8 @@ impl Compiler<'_> {
                 let bad = match &found {
                     // What moves is copied by itself.
                     Err(NoLoop::Uneven(p)) if !graph.places[*p as usize].moved.is_empty() => {
-                        let slice =
-                            |v: &&ValueId| module.def_op(**v).is_some_and(|op| super::is_moved_slice(module, op));
+                        let moves = |op| super::is_moved_slice(module, op) || super::is_row_pick(module, op);
+                        let slice = |v: &&ValueId| module.def_op(**v).is_some_and(moves);
                         let value = job.survey.inside.iter().find(slice).filter(|v| !job.outputs.contains(v));
                         return Err(value.map_or(Outcome::WithoutReductions, |&v| Outcome::First(v)).into());
                     }

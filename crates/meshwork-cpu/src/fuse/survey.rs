@@ -148,6 +148,13 @@ impl Scope<'_, '_> {
                 s.leaves.extend(self.cx.view(data.operands()[0]).map(|view| view.buf));
                 continue;
             }
+            if super::is_row_pick(module, op) {
+                if let Some(&first) = data.operands().iter().find(|&&v| self.cx.view(v).is_none()) {
+                    return Err(first);
+                }
+                s.leaves.extend(data.operands().iter().filter_map(|&v| self.cx.view(v)).map(|view| view.buf));
+                continue;
+            }
             if super::is_pick(module, op) {
                 let (&[from, indices], Some(Attr::Gather(numbers))) = (data.operands(), data.attr("dimension_numbers"))
                 else {
@@ -298,6 +305,7 @@ impl Scope<'_, '_> {
                         self.cost(data.operands()[0], known).saturating_add(1).saturating_mul(count as u32)
                     }
                     OpKind::Body(BodyOp::Reduce) => 1000,
+                    OpKind::Movement(MovementOp::Gather) if super::is_row_pick(module, op) => 2,
                     OpKind::Movement(MovementOp::Gather) => {
                         let places = data.operands().get(1).map_or(0, |&v| self.cost(v, known));
                         places.saturating_mul(2).saturating_add(super::PICK_COST)

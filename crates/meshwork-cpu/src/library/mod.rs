@@ -52,7 +52,7 @@ pub(crate) mod testing;
 pub(crate) mod transpose;
 mod window;
 
-pub(crate) use dynamic::Place as Number;
+pub(crate) use dynamic::{Place as Number, read_index};
 pub(crate) use window::is_identity;
 
 pub(crate) use extreme::takes_largest;
