@@ -1,0 +1,104 @@
+//! Rows at places of their own, as a gather names them: where some rows of an array are is listed right before the kernel runs over
+//! them, and they are fetched meanwhile.
+//!
+//! ```text
+//! numbers  7  2  2  9 …   ──►   list  &x[7]  &x[2]  &x[2]  &x[9] …   ──►   kernel: y[i] = f(row i of the list)
+//! ```
+
+use meshwork_ir::ElementType;
+
+use super::graph::Moved;
+use super::nest::Loop;
+use super::work::offset;
+use crate::kernel::ir::Call;
+use crate::step::{Frame, Scratch};
+
+/// Rows at a time: several arrays of them stay in the first-level cache.
+const ROWS: usize = 64;
+/// Bytes of a row that are fetched before it is read; the processor sees itself how it goes on.
+const FETCHED: i64 = 128;
+
+/// Runs `with`, the kernel of `l`, on `call`, whose first row is number `row` of all outer loops, for some rows at a time.
+///
+/// # Safety
+/// The arrays of the loop, and the numbers that they are moved by, are inside their buffers, which `frame` holds; `with` may be called on
+/// these rows.
+pub(super) unsafe fn run<const N: usize>(
+    l: &Loop,
+    frame: &Frame<'_>,
+    row: i64,
+    call: &Call<'_>,
+    scratch: &mut Scratch,
+    with: impl Fn(&Call<'_>, &mut Scratch),
+) {
+    let room = scratch.panels((ROWS + 1) * size_of::<*mut u8>() * l.arrays.len()).cast::<*mut u8>();
+    let (mut ptrs, mut row_strides, mut index) = ([std::ptr::null_mut(); N], [0; N], [[0; 3]; N]);
+    for first in (0..call.rows).step_by(ROWS) {
+        let many = ROWS.min(call.rows - first);
+        for (i, a) in l.arrays.iter().enumerate() {
+            let step = call.row_strides[i];
+            // SAFETY: rows of the call, and the room that was made for the lists.
+            unsafe {
+                ptrs[i] = call.ptrs[i].offset(first as isize * step);
+                row_strides[i] = step;
+                if !a.is_listed() {
+                    continue;
+                }
+                let list = std::slice::from_raw_parts_mut(room.add(i * (ROWS + 1)), many + 1);
+                list.iter_mut().enumerate().for_each(|(r, p)| *p = ptrs[i].wrapping_offset(r as isize * step));
+                for moved in a.moved.iter().filter(|m| !m.along.is_empty()) {
+                    let skipped = offset(&l.outer, row, &moved.along) as isize;
+                    let by = moved.along.last().map_or(0, |&s| s as isize);
+                    let numbers = frame.ptr(moved.by.buf).offset(moved.by.offset + skipped + first as isize * by);
+                    move_rows(moved, numbers, by, &mut list[..many]);
+                }
+                let bytes = (call.n as i64 * a.elem_bytes).min(FETCHED);
+                list[..many].iter().for_each(|p| (0..bytes).step_by(64).for_each(|at| fetch(p.wrapping_offset(at as isize))));
+                list[many] = list[0];
+                (ptrs[i], row_strides[i]) = (list[0], list[1..].as_ptr().expose_provenance() as isize);
+            }
+        }
+        for (at, &[start, row, step]) in index.iter_mut().zip(call.index) {
+            *at = [start + first as i64 * row, row, step];
+        }
+        let block = Call {
+            ptrs: &ptrs[..call.ptrs.len()],
+            row_strides: &row_strides[..call.ptrs.len()],
+            strides: call.strides,
+            rows: many,
+            n: call.n,
+            index: &index[..call.index.len()],
+        };
+        with(&block, scratch);
+    }
+}
+
+/// Moves each row of `list` by a number of its own: the first is at `numbers`, the others `by` bytes apart.
+///
+/// # Safety
+/// These numbers are there.
+unsafe fn move_rows(moved: &Moved, numbers: *const u8, by: isize, list: &mut [*mut u8]) {
+    let (most, stride) = (moved.most, moved.stride as isize);
+    let at = |r: usize| numbers.wrapping_offset(r as isize * by);
+    for (r, p) in list.iter_mut().enumerate() {
+        // SAFETY: the caller's.
+        let number = unsafe {
+            match moved.by.elem {
+                ElementType::I32 => i64::from(at(r).cast::<i32>().read_unaligned()),
+                elem => crate::library::read_index(at(r), elem),
+            }
+        };
+        *p = p.wrapping_offset(number.clamp(0, most) as isize * stride);
+    }
+}
+
+/// Asks for the line of memory at `at`.
+fn fetch(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint, which has no effect where there is no memory.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
