@@ -159,11 +159,13 @@ impl Compiler<'_> {
             let with = |dim: usize| -> i64 {
                 (0..rank).filter(|&d| d == dim || beside >> d & 1 == 1).map(|d| hi[d] - lo[d]).product()
             };
-            // Whether they would be neighbors in memory, with enough rows of them.
+            // Whether they would be neighbors in memory, with those that are side by side inside of them, and enough rows of them.
             let is_interleaved = |dim: usize| {
-                let whole: i64 = (0..rank).map(|d| hi[d] - lo[d]).product();
-                let beside = job.places.iter().all(|p| p.strides[dim] == p.elem.storage_bytes() as i64);
-                beside && whole >= super::MANY_INTERLEAVED * (hi[dim] - lo[dim])
+                let of = |dims: std::ops::Range<usize>| -> i64 { dims.map(|d| hi[d] - lo[d]).product() };
+                let inside = of(dim + 1..rank);
+                let whole = (dim + 1..rank).all(|d| beside >> d & 1 == 1 || hi[d] - lo[d] == 1);
+                let follow = |p: &Place| p.strides[dim] == inside * p.elem.storage_bytes() as i64;
+                whole && job.places.iter().all(follow) && of(0..rank) >= super::MANY_INTERLEAVED * of(dim..rank)
             };
             let fits_beside = |dim: usize| {
                 let whole: i64 = (0..rank).map(|d| hi[d] - lo[d]).product();

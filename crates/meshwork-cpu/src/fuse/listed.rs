@@ -13,10 +13,13 @@ use super::work::offset;
 use crate::kernel::ir::Call;
 use crate::step::{Frame, Scratch};
 
-/// Rows at a time: several arrays of them stay in the first-level cache.
+/// Rows at a time, and their bytes: they stay in the first-level cache until they are read.
 const ROWS: usize = 64;
-/// Bytes of a row that are fetched before it is read; the processor sees itself how it goes on.
-const FETCHED: i64 = 128;
+const LEAST_ROWS: usize = 8;
+const BYTES: usize = 16 << 10;
+/// Bytes of a row that are fetched before it is read; the processor sees itself how a longer one goes on.
+const FETCHED: usize = 512;
+const LINE: usize = 64;
 
 /// Runs `with`, the kernel of `l`, on `call`, whose first row is number `row` of all outer loops, for some rows at a time.
 ///
@@ -33,8 +36,11 @@ pub(super) unsafe fn run<const N: usize>(
 ) {
     let room = scratch.panels((ROWS + 1) * size_of::<*mut u8>() * l.arrays.len()).cast::<*mut u8>();
     let (mut ptrs, mut row_strides, mut index) = ([std::ptr::null_mut(); N], [0; N], [[0; 3]; N]);
-    for first in (0..call.rows).step_by(ROWS) {
-        let many = ROWS.min(call.rows - first);
+    let bytes = |elem_bytes: i64| (call.n * elem_bytes as usize).min(FETCHED);
+    let all: usize = l.arrays.iter().filter(|a| a.is_listed()).map(|a| bytes(a.elem_bytes)).sum();
+    let rows = (BYTES / all.max(1)).clamp(LEAST_ROWS, ROWS);
+    for first in (0..call.rows).step_by(rows) {
+        let many = rows.min(call.rows - first);
         for (i, a) in l.arrays.iter().enumerate() {
             let step = call.row_strides[i];
             // SAFETY: rows of the call, and the room that was made for the lists.
@@ -52,8 +58,9 @@ pub(super) unsafe fn run<const N: usize>(
                     let numbers = frame.ptr(moved.by.buf).offset(moved.by.offset + skipped + first as isize * by);
                     move_rows(moved, numbers, by, &mut list[..many]);
                 }
-                let bytes = (call.n as i64 * a.elem_bytes).min(FETCHED);
-                list[..many].iter().for_each(|p| (0..bytes).step_by(64).for_each(|at| fetch(p.wrapping_offset(at as isize))));
+                for row in &list[..many] {
+                    (0..bytes(a.elem_bytes)).step_by(LINE).for_each(|at| fetch(row.wrapping_add(at)));
+                }
                 list[many] = list[0];
                 (ptrs[i], row_strides[i]) = (list[0], list[1..].as_ptr().expose_provenance() as isize);
             }

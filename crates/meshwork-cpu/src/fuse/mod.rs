@@ -137,7 +137,7 @@ pub(crate) const SMALL: i64 = 8;
 
 /// The same for an innermost dimension, whose elements are taken apart or interleaved (`interleaved.rs`), and how many rows pay for that.
 pub(crate) const INTERLEAVED: i64 = 16;
-pub(crate) const MANY_INTERLEAVED: i64 = 1024;
+pub(crate) const MANY_INTERLEAVED: i64 = 256;
 
 /// A longer row is reduced in pieces, unless there are many.
 const LONG_ROW: i64 = 1 << 16;

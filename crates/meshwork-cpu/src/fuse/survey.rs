@@ -201,7 +201,8 @@ impl Scope<'_, '_> {
         let free: Vec<usize> = (0..s.domain.len()).filter(free).collect();
         let mask = free.iter().fold(s.beside, |mask, d| mask | 1 << d);
         let positions: i64 = (0..s.domain.len()).filter(|d| mask >> d & 1 == 1).map(|d| s.domain[d]).product();
-        let is_inner = mask == 1 << s.domain.len().saturating_sub(1);
+        // All from some dimension on.
+        let is_inner = mask != 0 && mask + (1 << mask.trailing_zeros()) == 1 << s.domain.len();
         let many = s.domain.iter().product::<i64>() >= super::MANY_INTERLEAVED * positions;
         let most = if is_inner && many { super::INTERLEAVED } else { super::SMALL };
         let few = positions * s.joined.len() as i64 <= most;
