@@ -179,8 +179,11 @@ impl Compiler<'_> {
                 None => {}
                 Some(Stop::Force(v)) => return Err(Outcome::First(v).into()),
                 Some(Stop::Cut { dim, at, value }) => {
-                    // Pieces of a stack have much in common.
-                    if hi[dim] - lo[dim] <= most_beside(dim) && fits_beside(dim) {
+                    // Pieces of a stack have much in common, unless they are themselves what is better side by side.
+                    let inside: i64 = (dim + 1..rank).filter(|d| beside >> d & 1 == 0).map(|d| hi[d] - lo[d]).product();
+                    let is_short = dim + 1 < rank && hi[rank - 1] - lo[rank - 1] <= MAX_STACK;
+                    let large = is_short && inside <= super::INTERLEAVED && with(dim) * inside > super::INTERLEAVED;
+                    if hi[dim] - lo[dim] <= most_beside(dim) && fits_beside(dim) && !large {
                         work.push(Piece { lo, hi, beside: beside | 1 << dim, may_join });
                         continue;
                     }

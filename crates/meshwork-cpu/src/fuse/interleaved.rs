@@ -156,27 +156,41 @@ pub(super) unsafe fn run<const N: usize>(
     // A line more, so that they do not all start at the same place of the cache.
     let pitch = (columns * widest + 64) as isize;
     let room = scratch.panels((lines as isize * pitch) as usize);
-    let (mut ptrs, mut strides) = ([std::ptr::null_mut(); N], [0; N]);
+    let (mut ptrs, mut strides, mut row_strides) = ([std::ptr::null_mut(); N], [0; N], [0; N]);
     let mut index = [[0; 3]; N];
     strides[..call.strides.len()].copy_from_slice(call.strides);
+    row_strides[..call.strides.len()].copy_from_slice(call.row_strides);
+    // Several short rows at a time: what comes before and after a kernel takes as long for few elements as for many.
+    let high = (columns as usize / call.n.max(1)).clamp(1, call.rows.max(1));
     for groups in &l.interleaved {
-        groups.arrays().for_each(|i| strides[i] = groups.elem_bytes as isize);
+        for i in groups.arrays() {
+            strides[i] = groups.elem_bytes as isize;
+            row_strides[i] = call.n as isize * groups.elem_bytes as isize;
+        }
     }
-    for r in 0..call.rows {
+    for r in (0..call.rows).step_by(high) {
         for c in (0..call.n).step_by(columns as usize) {
-            let n = (columns as usize).min(call.n - c);
+            let (rows, n) = (high.min(call.rows - r), (columns as usize).min(call.n - c));
             for (i, at) in ptrs.iter_mut().enumerate().take(call.ptrs.len()) {
                 let byte = r as isize * call.row_strides[i] + c as isize * call.strides[i];
                 // SAFETY: an element of the call.
                 *at = unsafe { call.ptrs[i].offset(byte) };
             }
             let starts = ptrs;
+            // For each stretch of groups that follow one another: bytes to its first group, to its part of the lines, and how many.
+            let stretches = |groups: &Interleaved| {
+                let row = call.row_strides[groups.members[0].0];
+                let (each, size) = (n as isize, groups.elem_bytes as isize);
+                let (count, n) = if row == each * groups.step as isize { (1, rows * n) } else { (rows as isize, n) };
+                (0..count).map(move |r| (r * row, r * each * size, n))
+            };
             let mut lines = room;
             for groups in &l.interleaved {
+                let first = starts[groups.members[0].0];
                 // SAFETY: elements of the call, and of the room that was made for the lines.
                 unsafe {
-                    if !groups.is_output {
-                        groups.deinterleave(starts[groups.members[0].0], lines, pitch, n);
+                    for (from, to, n) in stretches(groups).filter(|_| !groups.is_output) {
+                        groups.deinterleave(first.offset(from), lines.offset(to), pitch, n);
                     }
                     groups.members.iter().for_each(|&(i, element)| ptrs[i] = lines.offset(element as isize * pitch));
                     lines = lines.offset(groups.group as isize * pitch);
@@ -187,19 +201,20 @@ pub(super) unsafe fn run<const N: usize>(
             }
             let block = Call {
                 ptrs: &ptrs[..call.ptrs.len()],
-                row_strides: call.row_strides,
+                row_strides: &row_strides[..call.ptrs.len()],
                 strides: &strides[..call.strides.len()],
-                rows: 1,
+                rows,
                 n,
                 index: &index[..call.index.len()],
             };
             run(&block, scratch);
             let mut lines = room;
             for groups in &l.interleaved {
+                let first = starts[groups.members[0].0];
                 // SAFETY: as above.
                 unsafe {
-                    if groups.is_output {
-                        groups.interleave(starts[groups.members[0].0], lines, pitch, n);
+                    for (to, from, n) in stretches(groups).filter(|_| groups.is_output) {
+                        groups.interleave(first.offset(to), lines.offset(from), pitch, n);
                     }
                     lines = lines.offset(groups.group as isize * pitch);
                 }

@@ -468,7 +468,7 @@ fn merged(dims: &[usize], all: &[&[i64]], extent: &dyn Fn(usize) -> i64) -> Vec<
     groups
 }
 
-/// The loop along which most arrays have neighboring elements; the innermost one where it makes no difference.
+/// The loop along which most arrays have neighboring elements; the innermost one that is not short where it makes no difference.
 fn best_row(
     groups: &[Vec<usize>],
     inputs: &[&Place],
@@ -488,5 +488,6 @@ fn best_row(
             inputs.iter().map(|p| near(p, 2)).sum::<i64>() + outputs.iter().map(|(_, p)| near(p, 3)).sum::<i64>();
         sum * n.min(16)
     };
-    (0..groups.len()).max_by_key(|&i| (fits(&groups[i]), score(&groups[i]), i)).unwrap_or(0)
+    let length = |g: &Vec<usize>| g.iter().map(|&d| extent(d)).product::<i64>().min(16);
+    (0..groups.len()).max_by_key(|&i| (fits(&groups[i]), score(&groups[i]), length(&groups[i]), i)).unwrap_or(0)
 }
