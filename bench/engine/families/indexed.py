@@ -99,3 +99,7 @@ problem(F, "interpolation by rows", uniform(256, 256), uniform(256, 64), split=(
     lambda x, y: jax.vmap(lambda x, y: jnp.interp(x, jnp.linspace(0, 1, 64), y))(x, y))
 problem(F, "put between and taken out", (1 << 16,), split=(None,))(
     lambda x: jnp.delete(jnp.insert(x, np.array([5, 100, 1000]), 7.0), np.array([3, 9])))
+problem(F, "rows by position, bf16", (2048, 128), (16384, 128), ints(2048, 16384), split=(None, 0, 0))(
+    lambda t, x, i: x.astype(jnp.bfloat16) * jnp.cos(t).astype(jnp.bfloat16)[i] + t.astype(jnp.bfloat16)[i])
+problem(F, "at[].min of columns f64", uniform(1 << 15, dtype="f8"), ints(1 << 15, 1 << 18), uniform(1 << 18, dtype="f8"),
+        split=(None, 0, 0))(lambda t, i, x: t.at[i].min(x))

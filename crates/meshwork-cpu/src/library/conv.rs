@@ -25,7 +25,7 @@ use super::dot::{Find, complex, double, emit, int, is_same, long_int, single};
 use super::movement::padded;
 use super::nest::offsets;
 use super::num::Complex;
-use super::{depthwise, features};
+use super::{depthwise, features, heads};
 use crate::compile::lower::Lower;
 use crate::step::View;
 
@@ -86,7 +86,7 @@ pub(super) fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
         },
         rhs,
     };
-    if floats && (depthwise::lower(cx, op, &conv)? || features::lower(cx, op, &conv)) {
+    if floats && (depthwise::lower(cx, op, &conv)? || features::lower(cx, op, &conv) || heads::lower(cx, op, &conv)) {
         return Ok(true);
     }
     if integers && types.iter().any(|t| t.bits() == 64) {

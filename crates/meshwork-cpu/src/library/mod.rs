@@ -29,6 +29,7 @@ mod dynamic;
 mod elements;
 mod extreme;
 mod features;
+mod heads;
 mod fft;
 mod gather;
 pub(crate) mod general;
