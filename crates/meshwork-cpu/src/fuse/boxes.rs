@@ -348,7 +348,8 @@ fn in_place(graph: &Graph, outputs: &[(Id, Place)], l: &Loop, rows: bool) -> Has
                 let here = place.elem == to.elem && place.offset == to.offset && place.strides == to.strides;
                 place.buf != from || (here && place.moved.is_empty() && !place.picked)
             };
-            if l.inputs.iter().all(same) {
+            let moves = l.arrays.iter().flat_map(|a| &a.moved).any(|m| m.by.buf == from);
+            if l.inputs.iter().all(same) && !moves {
                 out.insert((from, to.buf));
             }
         }

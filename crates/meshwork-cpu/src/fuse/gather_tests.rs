@@ -338,7 +338,8 @@ fn gathered_rows_are_part_of_the_loop() {
 /// Rows that a loop cannot read along: turned, backward, every other element, repeated. Rows that others need, and sums of them.
 #[test]
 fn gathered_rows_are_moved_first_where_they_must_be() {
-    let numbers = "{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0],
+    let numbers =
+        "{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0],
         index_vector_dim = 1>, slice_sizes = array<i64: 1, 24>}";
     for n in [1, 30, 600] {
         let (rows, turned) = (format!("tensor<{n}x24xf32>"), format!("tensor<24x{n}xf32>"));

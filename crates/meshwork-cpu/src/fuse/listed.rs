@@ -10,7 +10,10 @@ use meshwork_ir::ElementType;
 use super::graph::Moved;
 use super::nest::Loop;
 use super::work::offset;
+#[cfg(target_arch = "x86_64")]
+use crate::kernel::interp::loops::wide;
 use crate::kernel::ir::Call;
+use crate::library::read_index;
 use crate::step::{Frame, Scratch};
 
 /// Rows at a time, and their bytes: they stay in the first-level cache until they are read.
@@ -51,15 +54,22 @@ pub(super) unsafe fn run<const N: usize>(
                     continue;
                 }
                 let list = std::slice::from_raw_parts_mut(room.add(i * (ROWS + 1)), many + 1);
-                list.iter_mut().enumerate().for_each(|(r, p)| *p = ptrs[i].wrapping_offset(r as isize * step));
+                let mut places = [0; ROWS];
+                places.iter_mut().enumerate().for_each(|(r, place)| *place = r as isize * step);
                 for moved in a.moved.iter().filter(|m| !m.along.is_empty()) {
                     let skipped = offset(&l.outer, row, &moved.along) as isize;
                     let by = moved.along.last().map_or(0, |&s| s as isize);
                     let numbers = frame.ptr(moved.by.buf).offset(moved.by.offset + skipped + first as isize * by);
-                    move_rows(moved, numbers, by, &mut list[..many]);
+                    move_rows(moved, numbers, by, &mut places[..many]);
                 }
-                for row in &list[..many] {
-                    (0..bytes(a.elem_bytes)).step_by(LINE).for_each(|at| fetch(row.wrapping_add(at)));
+                let bytes = bytes(a.elem_bytes);
+                for (row, &place) in list.iter_mut().zip(&places[..many]) {
+                    *row = ptrs[i].wrapping_offset(place);
+                    let mut at = 0;
+                    while at < bytes {
+                        fetch(row.wrapping_add(at));
+                        at += LINE;
+                    }
                 }
                 list[many] = list[0];
                 (ptrs[i], row_strides[i]) = (list[0], list[1..].as_ptr().expose_provenance() as isize);
@@ -80,22 +90,49 @@ pub(super) unsafe fn run<const N: usize>(
     }
 }
 
-/// Moves each row of `list` by a number of its own: the first is at `numbers`, the others `by` bytes apart.
+/// Moves each of `places` by a number of its own: the first is at `numbers`, the others `by` bytes apart.
 ///
 /// # Safety
 /// These numbers are there.
-unsafe fn move_rows(moved: &Moved, numbers: *const u8, by: isize, list: &mut [*mut u8]) {
+unsafe fn move_rows(moved: &Moved, numbers: *const u8, by: isize, places: &mut [isize]) {
     let (most, stride) = (moved.most, moved.stride as isize);
-    let at = |r: usize| numbers.wrapping_offset(r as isize * by);
-    for (r, p) in list.iter_mut().enumerate() {
-        // SAFETY: the caller's.
-        let number = unsafe {
-            match moved.by.elem {
-                ElementType::I32 => i64::from(at(r).cast::<i32>().read_unaligned()),
-                elem => crate::library::read_index(at(r), elem),
+    #[cfg(target_arch = "x86_64")]
+    if let (ElementType::I32, Ok(most), Ok(stride), true) =
+        (moved.by.elem, u32::try_from(most), u32::try_from(stride), wide())
+    {
+        // SAFETY: AVX2 is there; the rest is the caller's. The same for steps that the compiler knows.
+        return unsafe {
+            match by {
+                4 => move_narrow::<4>(most, stride, (numbers, by), places),
+                8 => move_narrow::<8>(most, stride, (numbers, by), places),
+                _ => move_narrow::<0>(most, stride, (numbers, by), places),
             }
         };
-        *p = p.wrapping_offset(number.clamp(0, most) as isize * stride);
+    }
+    for (r, place) in places.iter_mut().enumerate() {
+        // SAFETY: the caller's.
+        let number = unsafe { read_index(numbers.offset(r as isize * by), moved.by.elem) };
+        *place += number.clamp(0, most) as isize * stride;
+    }
+}
+
+/// The same for numbers of 32 bits, `most` and `stride`, in the processor's longer vectors. `BY` is `by`, or 0.
+///
+/// # Safety
+/// As [`move_rows`]; AVX2 is there.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn move_narrow<const BY: isize>(
+    most: u32,
+    stride: u32,
+    (numbers, by): (*const u8, isize),
+    places: &mut [isize],
+) {
+    let by = if BY == 0 { by } else { BY };
+    for (r, place) in places.iter_mut().enumerate() {
+        // SAFETY: the caller's.
+        let number = unsafe { numbers.offset(r as isize * by).cast::<i32>().read_unaligned() };
+        *place += (u64::from((number.max(0) as u32).min(most)) * u64::from(stride)) as isize;
     }
 }
 

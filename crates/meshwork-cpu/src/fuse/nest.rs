@@ -294,7 +294,8 @@ pub(crate) fn plan(graph: &Graph, outputs: &[(Id, Place)], split: Option<usize>)
         return Err(NoLoop::Uneven(p));
     }
     let step_of = |strides: &[i64]| shape.row.last().map_or(0, |&d| strides[d]);
-    let strides_of = |strides: &[i64]| -> Vec<i64> { shape.outer.iter().map(|g| g.last().map_or(0, |&d| strides[d])).collect() };
+    let strides_of =
+        |strides: &[i64]| -> Vec<i64> { shape.outer.iter().map(|g| g.last().map_or(0, |&d| strides[d])).collect() };
     let start_of = |strides: &[i64]| strides.iter().zip(&graph.lo).map(|(s, l)| s * l).sum::<i64>();
     let row_mask = shape.row.iter().fold(0u32, |m, &d| m | 1 << d);
     let moved_of = |m: &Moved| {

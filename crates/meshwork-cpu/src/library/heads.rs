@@ -49,7 +49,12 @@ pub(super) fn lower(cx: &mut Lower<'_>, op: OpId, conv: &Conv) -> bool {
     let (features, size) = (shape[d.output_feature as usize], elem.storage_bytes() as i64);
     let at = |x: &View, d: i64| x.strides[d as usize];
     let channels = rhs.dims[d.kernel_input_feature as usize];
-    if !one_type || grouped || features > FEW || shape.contains(&0) || rhs.is_empty() || at(lhs, d.input_feature) != size
+    if !one_type
+        || grouped
+        || features > FEW
+        || shape.contains(&0)
+        || rhs.is_empty()
+        || at(lhs, d.input_feature) != size
     {
         return false;
     }
@@ -97,8 +102,7 @@ pub(super) fn lower(cx: &mut Lower<'_>, op: OpId, conv: &Conv) -> bool {
         positions.iter().map(|p| (p.0 as usize, p.1.map(|s| s as isize))).unzip();
     let mut lines = vec![];
     walk(&outer, &strides, [lhs.offset as isize, 0], &mut |line| lines.push(line));
-    let (outer, strides): (Vec<usize>, Vec<[isize; 1]>) =
-        taps.iter().map(|t| (t[0] as usize, [t[1] as isize])).unzip();
+    let (outer, strides): (Vec<usize>, Vec<[isize; 1]>) = taps.iter().map(|t| (t[0] as usize, [t[1] as isize])).unzip();
     let mut runs = vec![];
     walk(&outer, &strides, [0], &mut |[at]| runs.push(at));
     let sums = lines.len() * n as usize * runs.len() * run as usize * features as usize;

@@ -29,10 +29,10 @@ mod dynamic;
 mod elements;
 mod extreme;
 mod features;
-mod heads;
 mod fft;
 mod gather;
 pub(crate) mod general;
+mod heads;
 #[cfg(target_arch = "x86_64")]
 mod interleave;
 mod key;

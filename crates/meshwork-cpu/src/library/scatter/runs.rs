@@ -301,8 +301,10 @@ pub(super) fn lower(
     let from = (updates.buf, updates.offset as isize);
     // The copies together are to be much smaller than the updates.
     let few = amount / (8 * bytes.max(1));
-    let stretches =
-        (amount / STRETCH).min(few.max(if bytes > LARGE { 2 } else { 4 })).min(amount / (2 * bytes.max(1))).min(MOST_STRETCHES / cx.devices);
+    let stretches = (amount / STRETCH)
+        .min(few.max(if bytes > LARGE { 2 } else { 4 }))
+        .min(amount / (2 * bytes.max(1)))
+        .min(MOST_STRETCHES / cx.devices);
     let longest = picks.nest.dims.iter().copied().max().unwrap_or(1);
     let buf = keep(cx, op, data.operands()[0], data.results()[0])?;
     let name = format!("scatter {elem} {:?} into {:?}", updates.dims, x.dims);
