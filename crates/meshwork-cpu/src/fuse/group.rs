@@ -202,7 +202,11 @@ impl Compiler<'_> {
         if kind == OpKind::Movement(MovementOp::DynamicSlice) && operand.is_some_and(|v| self.cx.view(v).is_some()) {
             return self.opaque(op);
         }
-        // So is a gather whose array and places are in memory.
+        // So is a gather of rows, or one whose array and places are in memory.
+        if is_row_pick(module, op) {
+            module.op(op).operands().iter().try_for_each(|&v| self.force(v))?;
+            return self.opaque(op);
+        }
         let there = |&v: &ValueId| self.cx.view(v).is_some();
         if kind == OpKind::Movement(MovementOp::Gather) && module.op(op).operands().iter().all(there) {
             return self.opaque(op);
