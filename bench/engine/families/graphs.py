@@ -243,3 +243,7 @@ problem(F, "softmax by groups", ints(2000, 1 << 15), (1 << 15,), split=(0, 0))(
     lambda g, x: (lambda e: e / jax.ops.segment_sum(e, g, 2000)[g])(jnp.exp(x - jax.ops.segment_max(x, g, 2000)[g])))
 problem(F, "depths in a tree", lambda r: (r.random(8192) * np.arange(8192)).astype(np.int32))(
     lambda p: repeat(13, lambda s: (s[0] + s[0][s[1]], s[1][s[1]]), (jnp.minimum(jnp.arange(8192), 1), p))[0])
+problem(F, "differences along edges", (8192, 32), *EDGES, (32,), split=(None, 0, 0))(
+    lambda x, s, t, w: jnp.exp(-jnp.sum((x[s] - x[t]) ** 2 * w * w, -1) / 100))
+problem(F, "neighbors around a point", (16384, 48), ints(16384, 8192, 6), split=(None, 0))(
+    lambda x, i: x[i].max(1) - x[:8192])

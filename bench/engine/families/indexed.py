@@ -107,3 +107,7 @@ problem(F, "rows beyond the end", (10000, 24), ints(12000, 60000), split=(None, 
 problem(F, "scattered factors", ints(5000, 100000), uniform(100000), split=(0, 0))(lambda i, v: jnp.ones(5000).at[i].multiply(v))
 problem(F, "greatest rows of each", ints(1000, 20000), (20000, 16), split=(0, 0))(
     lambda i, v: jnp.full((1000, 16), -9.0).at[i].max(v))
+problem(F, "rows by position, bf16", (2048, 128), (16384, 128), ints(2048, 16384), split=(None, 0, 0))(
+    lambda t, x, i: x.astype(jnp.bfloat16) * jnp.cos(t).astype(jnp.bfloat16)[i] + t.astype(jnp.bfloat16)[i])
+problem(F, "at[].min f64", uniform(1 << 15, dtype="f8"), ints(1 << 15, 1 << 18), uniform(1 << 18, dtype="f8"),
+        split=(None, 0, 0))(lambda t, i, x: t.at[i].min(x))

@@ -448,6 +448,9 @@ def one_feature(x, w, y):
 
 
 problem(F, "convolution to one feature", (16, 28, 28, 16), (3, 3, 16, 1))(conv)
+problem(F, "convolution to three colors", (4, 64, 64, 32), (5, 5, 32, 3))(conv)
+problem(F, "convolution 1-D to two features f64", lambda r: r.standard_normal((32, 512, 24)), lambda r: r.standard_normal((7, 24, 2)))(
+    lambda x, w: jax.lax.conv_general_dilated(x, w, (1,), "SAME", dimension_numbers=("NWC", "WIO", "NWC")))
 
 
 @problem(F, "kernel of two features, gradient", (8, 3, 32, 32), (2, 3, 5, 5), (8, 2, 32, 32), split=(0, None, 0))

@@ -63,3 +63,8 @@ def rays(x, start, direction):
 
 problem(F, "bytes by a table", ints(256, 1024, 1024, dtype=np.uint8), ints(256, 256, dtype=np.uint8), split=(0, None))(
     lambda x, t: t[x.astype(jnp.int32)])
+
+problem(F, "features by a flow", uniform(2, 96, 96, 32), uniform(2, 96, 96, 2), split=(0, 0))(
+    lambda x, v: jax.vmap(lambda x, v: bilinear(x, *jnp.moveaxis(95 * v, -1, 0)))(x, v))
+problem(F, "levels of a pyramid, f64", uniform(48, 48, 24, dtype="f8"), uniform(1 << 13, 2, dtype="f8"), split=(None, 0))(
+    lambda x, at: bilinear(x, *(47 * at).T))

@@ -213,3 +213,10 @@ problem(F, "rotations between clouds", (256, 64, 3), (256, 64, 3), split=(0, 0))
     lambda a, b: (lambda u: u[0] @ u[2])(jnp.linalg.svd(a.swapaxes(1, 2) @ b)))
 problem(F, "greatest products of pairs", (128, 128, 16))(lambda a: jnp.max(a[:, None] * a[None], axis=(1, 3)))
 problem(F, "products of 3x3, associative", (512, 3, 3))(lambda x: jax.lax.associative_scan(lambda a, b: b @ a, x / 2))
+problem(F, "3x3 with a ridge", (8192, 3, 3))(lambda m: m * m.swapaxes(1, 2) + 0.1 * jnp.eye(3))
+problem(F, "products of 4x4, associative", (1024, 4, 4))(
+    lambda m: jax.lax.associative_scan(lambda a, b: b @ a, jnp.eye(4) + 0.01 * m))
+problem(F, "moments of points", (1 << 14, 3), (1 << 14,), split=(0, 0))(
+    lambda p, m: m[:, None, None] * (jnp.sum(p * p, -1)[:, None, None] * jnp.eye(3) - p[:, :, None] * p[:, None, :]))
+problem(F, "small images normalized", uniform(128, 32, 32, 3))(
+    lambda x: jnp.where(x.max(-1, keepdims=True) > 0.5, (x - x.mean((1, 2), keepdims=True)) * 4, 0.0))

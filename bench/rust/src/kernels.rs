@@ -350,7 +350,7 @@ fn time(case: &Case, kernel: &Kernel, budget: f64) -> Option<f64> {
         ptrs.push(if twin { base } else { unsafe { base.add(size * before) } });
         row_strides.push((size * per_row) as isize);
         strides.push(match arg.access {
-            Access::Unit => size as isize,
+            Access::Unit | Access::Listed => size as isize,
             Access::Zero | Access::Fixed => 0,
             Access::Pair | Access::Strided => 2 * size as isize,
             Access::Triple => 3 * size as isize,

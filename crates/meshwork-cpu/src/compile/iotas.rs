@@ -10,7 +10,7 @@
 use meshwork_ir::op::{BinaryOp, BodyOp, ControlOp, MixedOp, MovementOp, SourceOp};
 use meshwork_ir::{Attr, Dense, ElementType, Module, OpId, OpKind, OpSpec, TensorType, Type, ValueId, ValueMap, Walk};
 
-use crate::fuse::{is_fusible, is_moved_slice, is_pick};
+use crate::fuse::{is_fusible, is_moved_slice, is_pick, is_row_pick};
 
 /// A slice of an iota at a place that is data is that place and an iota.
 pub(crate) fn slice_of_iota(module: &mut Module, op: OpId) -> bool {
@@ -110,7 +110,7 @@ fn reads_memory(module: &Module, user: OpId, i: usize) -> bool {
     let is_library =
         is_body(data.kind()) || matches!(data.kind(), OpKind::Movement(MovementOp::Gather) | OpKind::Contract(_));
     let is_from_memory = is_moved_slice(module, user) || is_pick(module, user);
-    (is_library && !is_fusible(module, user)) || (i == 0 && is_from_memory)
+    (is_library && !is_fusible(module, user)) || (i == 0 && is_from_memory) || is_row_pick(module, user)
 }
 
 /// Whether `value` is an iota inside the loop `op`, or moved elements of one.

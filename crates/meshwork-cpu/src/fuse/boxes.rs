@@ -159,11 +159,13 @@ impl Compiler<'_> {
             let with = |dim: usize| -> i64 {
                 (0..rank).filter(|&d| d == dim || beside >> d & 1 == 1).map(|d| hi[d] - lo[d]).product()
             };
-            // Whether they would be neighbors in memory, with enough rows of them.
+            // Whether they would be neighbors in memory, with those that are side by side inside of them, and enough rows of them.
             let is_interleaved = |dim: usize| {
-                let whole: i64 = (0..rank).map(|d| hi[d] - lo[d]).product();
-                let beside = job.places.iter().all(|p| p.strides[dim] == p.elem.storage_bytes() as i64);
-                beside && whole >= super::MANY_INTERLEAVED * (hi[dim] - lo[dim])
+                let of = |dims: std::ops::Range<usize>| -> i64 { dims.map(|d| hi[d] - lo[d]).product() };
+                let inside = of(dim + 1..rank);
+                let whole = (dim + 1..rank).all(|d| beside >> d & 1 == 1 || hi[d] - lo[d] == 1);
+                let follow = |p: &Place| p.strides[dim] == inside * p.elem.storage_bytes() as i64;
+                whole && job.places.iter().all(follow) && of(0..rank) >= super::MANY_INTERLEAVED * of(dim..rank)
             };
             let fits_beside = |dim: usize| {
                 let whole: i64 = (0..rank).map(|d| hi[d] - lo[d]).product();
@@ -177,8 +179,11 @@ impl Compiler<'_> {
                 None => {}
                 Some(Stop::Force(v)) => return Err(Outcome::First(v).into()),
                 Some(Stop::Cut { dim, at, value }) => {
-                    // Pieces of a stack have much in common.
-                    if hi[dim] - lo[dim] <= most_beside(dim) && fits_beside(dim) {
+                    // Pieces of a stack have much in common, unless they are themselves what is better side by side.
+                    let inside: i64 = (dim + 1..rank).filter(|d| beside >> d & 1 == 0).map(|d| hi[d] - lo[d]).product();
+                    let is_short = dim + 1 < rank && hi[rank - 1] - lo[rank - 1] <= MAX_STACK;
+                    let large = is_short && inside <= super::INTERLEAVED && with(dim) * inside > super::INTERLEAVED;
+                    if hi[dim] - lo[dim] <= most_beside(dim) && fits_beside(dim) && !large {
                         work.push(Piece { lo, hi, beside: beside | 1 << dim, may_join });
                         continue;
                     }
@@ -210,8 +215,8 @@ impl Compiler<'_> {
                 let bad = match &found {
                     // What moves is copied by itself.
                     Err(NoLoop::Uneven(p)) if !graph.places[*p as usize].moved.is_empty() => {
-                        let slice =
-                            |v: &&ValueId| module.def_op(**v).is_some_and(|op| super::is_moved_slice(module, op));
+                        let moves = |op| super::is_moved_slice(module, op) || super::is_row_pick(module, op);
+                        let slice = |v: &&ValueId| module.def_op(**v).is_some_and(moves);
                         let value = job.survey.inside.iter().find(slice).filter(|v| !job.outputs.contains(v));
                         return Err(value.map_or(Outcome::WithoutReductions, |&v| Outcome::First(v)).into());
                     }
@@ -343,7 +348,8 @@ fn in_place(graph: &Graph, outputs: &[(Id, Place)], l: &Loop, rows: bool) -> Has
                 let here = place.elem == to.elem && place.offset == to.offset && place.strides == to.strides;
                 place.buf != from || (here && place.moved.is_empty() && !place.picked)
             };
-            if l.inputs.iter().all(same) {
+            let moves = l.arrays.iter().flat_map(|a| &a.moved).any(|m| m.by.buf == from);
+            if l.inputs.iter().all(same) && !moves {
                 out.insert((from, to.buf));
             }
         }

@@ -93,7 +93,34 @@ impl<'a, 'm> Builder<'a, 'm> {
             let most = view.dims[d] - sizes[d];
             let by = Number::new(self.cx.view(start).ok_or(Stop::Force(start))?);
             if most > 0 {
-                place.moved.push(Moved { by, most, stride: view.strides[d] });
+                place.moved.push(Moved { by, along: vec![], most, stride: view.strides[d] });
+            }
+        }
+        self.graph.load(place, None).ok_or(Stop::Force(value))
+    }
+
+    /// The element at `map` of `value`, a gather of rows from something in memory at places in memory.
+    fn row(&mut self, op: OpId, value: ValueId, map: &[Lin]) -> Result<Id, Stop> {
+        let module = self.cx.module;
+        let (&[from, indices], Some(Attr::Gather(numbers))) =
+            (module.op(op).operands(), module.op(op).attr("dimension_numbers"))
+        else {
+            return Err(Stop::Force(value));
+        };
+        let view = self.cx.view(from).ok_or(Stop::Force(from))?.clone();
+        let places = self.cx.view(indices).ok_or(Stop::Force(indices))?.clone();
+        let sizes = module.op(op).i64s("slice_sizes").ok_or(Stop::Force(value))?;
+        let read = super::Pick::new(numbers, view.dims.len(), places.dims.len(), map);
+        let mut of = vec![Lin::at(0); view.dims.len()];
+        read.inside.iter().for_each(|&(d, l)| of[d] = l);
+        let mut place = self.place(&view, &of);
+        for (c, &d) in numbers.start_index_map.iter().enumerate() {
+            let (most, stride) = (view.dims[d as usize] - sizes[d as usize], view.strides[d as usize]);
+            let Place { buf, elem, offset, strides, .. } = self.place(&places, &read.read(c));
+            let by = Number { buf, offset: offset as isize, elem };
+            let along = if strides.iter().all(|&s| s == 0) { vec![] } else { strides };
+            if most > 0 {
+                place.moved.push(Moved { by, along, most, stride });
             }
         }
         self.graph.load(place, None).ok_or(Stop::Force(value))
@@ -205,6 +232,7 @@ impl<'a, 'm> Builder<'a, 'm> {
                 let map: Map = map.iter().zip(starts).map(|(l, start)| l.scaled(1, start)).collect();
                 self.value(data.operands()[0], &map)
             }
+            OpKind::Movement(MovementOp::Gather) if super::is_row_pick(module, op) => self.row(op, value, map),
             OpKind::Movement(MovementOp::Gather) => self.pick(op, value, map),
             OpKind::Movement(MovementOp::Pad) => self.pad(op, value, map),
             OpKind::Movement(MovementOp::Concatenate) => self.concatenate(op, value, map),

@@ -1,4 +1,4 @@
-//! Gathers in fused loops: of single elements and of windows of a few, at places that are computed there.
+//! Gathers in fused loops: of single elements and of windows of a few, at places that are computed there, and of rows.
 
 use meshwork_ir::{ElementType, Literal};
 
@@ -273,4 +273,140 @@ fn what_is_gathered_may_be_repeated() {
         return %p, %q, %r, %c : tensor<300x40xf32>, tensor<40x300xf32>, tensor<300xf32>, tensor<40xf32> }";
     let noise = |dims: &[i64], seed| noise(dims, ElementType::F32, seed);
     check_on(source, &[noise(&[50], 1), places(&[300], "i32"), noise(&[300, 40], 2), noise(&[40, 300], 3)], 1e-4);
+}
+
+/// Gathers of rows of `n` elements.
+fn row_gathers(count: i64, n: i64) -> Vec<(Gather, String)> {
+    let of = |from: Vec<i64>, at: Vec<i64>, to: Vec<i64>, numbers, window: String| {
+        (Gather { from, at, to, numbers, window: "" }, window)
+    };
+    let row = "offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1";
+    let pair = "offset_dims = [1], collapsed_slice_dims = [0, 1], start_index_map = [1, 0], index_vector_dim = 0";
+    let batch = "offset_dims = [2], collapsed_slice_dims = [1], operand_batching_dims = [0],
+        start_indices_batching_dims = [0], start_index_map = [1], index_vector_dim = 2";
+    let window = "offset_dims = [1, 2], start_index_map = [0, 1], index_vector_dim = 1";
+    vec![
+        of(vec![11, n], vec![count, 1], vec![count, n], row, format!("1, {n}")),
+        of(vec![5, 7, n], vec![2, count], vec![count, n], pair, format!("1, 1, {n}")),
+        of(vec![3, 9, n], vec![3, count, 1], vec![3, count, n], batch, format!("1, 1, {n}")),
+        of(vec![9, n + 3], vec![count, 2], vec![count, 2, n], window, format!("2, {n}")),
+    ]
+}
+
+/// Rows are read where they are by the loops that use them, along which they may be summed; two positions of the row, too.
+#[test]
+fn gathered_rows_are_part_of_the_loop() {
+    let kinds = [("f32", "i32"), ("f64", "i64"), ("i32", "ui32"), ("bf16", "i16"), ("ui8", "i32"), ("i16", "ui8")];
+    for (elem, index) in kinds {
+        for (count, n) in [(0, 8), (1, 8), (2, 13), (67, 8), (67, 19), (200, 64), (5, 300), (9, 7)] {
+            for (Gather { from, at, to, numbers, .. }, window) in row_gathers(count, n) {
+                let [x, i, y] = [tensor(&from, elem), tensor(&at, index), tensor(&to, elem)];
+                let (last, sums) = (to.len() - 1, tensor(&to[..to.len() - 1], elem));
+                let gather = |name: &str, at: &str| {
+                    format!(
+                        "%{name} = \"stablehlo.gather\"(%x, %{at}) {{dimension_numbers = #stablehlo.gather<{numbers}>,
+                            slice_sizes = array<i64: {window}>}} : ({x}, {i}) -> {y}"
+                    )
+                };
+                let source = format!(
+                    "func.func @main(%x: {x}, %i: {i}, %z: {y}) -> ({y}, {sums}) {{
+                    %zero = stablehlo.constant dense<0> : tensor<{elem}>
+                    %j = stablehlo.add %i, %i : {i}
+                    {}
+                    {}
+                    %s = stablehlo.subtract %g, %z : {y}
+                    %p = stablehlo.multiply %s, %h : {y}
+                    %m = stablehlo.maximum %h, %z : {y}
+                    %t = stablehlo.reduce(%m init: %zero) applies stablehlo.maximum across dimensions = [{last}]
+                        : ({y}, tensor<{elem}>) -> {sums}
+                    return %p, %t : {y}, {sums} }}",
+                    gather("g", "j"),
+                    gather("h", "i")
+                );
+                let source = source.replace("dense<0>", if elem.contains('f') { "dense<0.0>" } else { "dense<0>" });
+                let e = ElementType::from_text(elem).unwrap();
+                let tolerance = if elem == "bf16" { 3e-2 } else { 1e-6 };
+                let args = [noise(&from, e, 1), places(&at, index), noise(&to, e, 2)];
+                let text = check_on(&source, &args, tolerance);
+                let alone = text.contains(&format!("gather {elem}"));
+                assert!(count < 2 || n <= 8 || !alone, "{count} {n} {elem} {numbers}: {text}");
+            }
+        }
+    }
+}
+
+/// Rows that a loop cannot read along: turned, backward, every other element, repeated. Rows that others need, and sums of them.
+#[test]
+fn gathered_rows_are_moved_first_where_they_must_be() {
+    let numbers =
+        "{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0],
+        index_vector_dim = 1>, slice_sizes = array<i64: 1, 24>}";
+    for n in [1, 30, 600] {
+        let (rows, turned) = (format!("tensor<{n}x24xf32>"), format!("tensor<24x{n}xf32>"));
+        let source = format!(
+            "func.func @main(%x: tensor<40x24xf32>, %i: tensor<{n}x1xi32>, %z: {rows}, %w: {turned}) -> ({turned}, {rows},
+                tensor<{n}x12xf32>, tensor<{n}x24x3xf32>, tensor<24xf32>, {rows}, tensor<{n}x{n}xf32>) {{
+            %zero = stablehlo.constant dense<0.0> : tensor<f32>
+            %g = \"stablehlo.gather\"(%x, %i) {numbers} : (tensor<40x24xf32>, tensor<{n}x1xi32>) -> {rows}
+            %t = stablehlo.transpose %g, dims = [1, 0] : ({rows}) -> {turned}
+            %a = stablehlo.multiply %t, %w : {turned}
+            %r = stablehlo.reverse %g, dims = [1] : {rows}
+            %b = stablehlo.add %r, %z : {rows}
+            %c = stablehlo.slice %b [0:{n}, 0:24:2] : ({rows}) -> tensor<{n}x12xf32>
+            %s = stablehlo.slice %g [0:{n}, 1:24:2] : ({rows}) -> tensor<{n}x12xf32>
+            %d = stablehlo.multiply %c, %s : tensor<{n}x12xf32>
+            %e = stablehlo.broadcast_in_dim %g, dims = [0, 1] : ({rows}) -> tensor<{n}x24x3xf32>
+            %f = stablehlo.negate %e : tensor<{n}x24x3xf32>
+            %p = stablehlo.multiply %g, %z : {rows}
+            %h = stablehlo.reduce(%p init: %zero) applies stablehlo.add across dimensions = [0]
+                : ({rows}, tensor<f32>) -> tensor<24xf32>
+            %k = stablehlo.dot_general %g, %z, contracting_dims = [1] x [1] : ({rows}, {rows}) -> tensor<{n}x{n}xf32>
+            return %a, %b, %d, %f, %h, %g, %k : {turned}, {rows}, tensor<{n}x12xf32>, tensor<{n}x24x3xf32>, tensor<24xf32>,
+                {rows}, tensor<{n}x{n}xf32> }}"
+        );
+        let noise = |dims: &[i64], seed| noise(dims, ElementType::F32, seed);
+        check_on(&source, &[noise(&[40, 24], 1), places(&[n, 1], "i32"), noise(&[n, 24], 2), noise(&[24, n], 3)], 1e-4);
+    }
+}
+
+/// Rows that were gathered from an array are what they were before it is written to.
+#[test]
+fn rows_are_read_before_they_are_overwritten() {
+    let gather = "{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0],
+        index_vector_dim = 1>, slice_sizes = array<i64: 1, 16>} : (tensor<40x16xf32>, tensor<30x1xi32>) -> tensor<30x16xf32>";
+    let source = format!(
+        "func.func @main(%x: tensor<40x16xf32>, %at: tensor<30x1xi32>, %to: tensor<30x1xi32>) -> (tensor<40x16xf32>, tensor<30x16xf32>) {{
+        %zero = stablehlo.constant dense<0> : tensor<i32>
+        %none = stablehlo.constant dense<0.0> : tensor<30x16xf32>
+        %r:3 = stablehlo.while(%i = %zero, %t = %x, %s = %none) : tensor<i32>, tensor<40x16xf32>, tensor<30x16xf32>
+        cond {{
+            %n = stablehlo.constant dense<5> : tensor<i32>
+            %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+            stablehlo.return %c : tensor<i1>
+        }} do {{
+            %one = stablehlo.constant dense<1> : tensor<i32>
+            %j = stablehlo.add %i, %one : tensor<i32>
+            %k = stablehlo.broadcast_in_dim %i, dims = [] : (tensor<i32>) -> tensor<30x1xi32>
+            %v = stablehlo.add %at, %k : tensor<30x1xi32>
+            %a = \"stablehlo.gather\"(%t, %v) {gather}
+            %b = \"stablehlo.gather\"(%t, %to) {gather}
+            %h = stablehlo.constant dense<0.5> : tensor<30x16xf32>
+            %u = stablehlo.multiply %b, %h : tensor<30x16xf32>
+            %t2 = \"stablehlo.scatter\"(%t, %to, %u) ({{
+            ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+                stablehlo.return %q : tensor<f32>
+            }}) {{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0],
+                scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}}
+                : (tensor<40x16xf32>, tensor<30x1xi32>, tensor<30x16xf32>) -> tensor<40x16xf32>
+            %s2 = stablehlo.add %a, %s : tensor<30x16xf32>
+            stablehlo.return %j, %t2, %s2 : tensor<i32>, tensor<40x16xf32>, tensor<30x16xf32>
+        }}
+        return %r#1, %r#2 : tensor<40x16xf32>, tensor<30x16xf32> }}"
+    );
+    let places = |by: i64| {
+        let list: Vec<i64> = (0..30).map(|i| i * by % 40 - 1).collect();
+        Literal::from_i64s([30, 1], ElementType::I32, &list).unwrap()
+    };
+    let x = noise(&[40, 16], ElementType::F32, 3);
+    check_on(&source, &[x, places(7), places(11)], 1e-6);
 }

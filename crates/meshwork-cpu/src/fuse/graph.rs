@@ -16,6 +16,9 @@ pub(crate) type Id = u32;
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Moved {
     pub by: Number,
+    /// Where each row is moved by a number of its own: bytes from one number to the next along each dimension of the domain, or each outer
+    /// loop. Otherwise nothing.
+    pub along: Vec<i64>,
     /// The number is taken for 0 below it, and for this above it.
     pub most: i64,
     /// Bytes.
@@ -33,6 +36,13 @@ pub(crate) struct Place {
     pub strides: Vec<i64>,
     /// Whether each element of it that is wanted is at a place of its own, counted from there.
     pub picked: bool,
+}
+
+impl Place {
+    /// Whether rows of it are moved by numbers of their own.
+    pub fn is_listed(&self) -> bool {
+        self.moved.iter().any(|m| !m.along.is_empty())
+    }
 }
 
 /// What a node computes.
@@ -151,7 +161,8 @@ impl Graph {
 
     /// The dimensions of the domain along which `place` varies.
     fn varies(&self, place: &Place) -> u32 {
-        let along = |d: &usize| place.strides[*d] != 0 && self.hi[*d] - self.lo[*d] > 1;
+        let moves = |d: usize| place.moved.iter().any(|m| m.along.get(d).is_some_and(|&s| s != 0));
+        let along = |d: &usize| (place.strides[*d] != 0 || moves(*d)) && self.hi[*d] - self.lo[*d] > 1;
         (0..place.strides.len()).filter(along).fold(0, |mask, d| mask | 1 << d)
     }
 

@@ -11,7 +11,7 @@ use super::graph::Place;
 use super::nest::Loop;
 use super::survey::{MAX_INSIDE, Scope, Survey};
 use super::work::{Fused, MAX_ARRAYS, PerDevice};
-use super::{is_fusible, is_moved_slice, is_pick, is_renaming, numbers, reduce_kind, row_reduce};
+use super::{is_fusible, is_moved_slice, is_pick, is_renaming, is_row_pick, numbers, reduce_kind, row_reduce};
 use crate::compile::{Compiler, captured};
 use crate::library;
 use crate::library::dot::converted;
@@ -59,7 +59,7 @@ impl Compiler<'_> {
                 self.store(module.op(op).operands()[0]);
                 continue;
             }
-            if is_fusible(module, op) && !is_moved_slice(module, op) {
+            if is_fusible(module, op) && !is_moved_slice(module, op) && !is_row_pick(module, op) {
                 continue;
             }
             let mut wanted = module.op(op).operands().to_vec();
@@ -169,7 +169,7 @@ impl Compiler<'_> {
         let in_reach = |op: OpId| module.op(op).parent().is_some_and(|block| around.contains(&block));
         let target = module.op(writer).operands()[0];
         let users: Vec<OpId> = module.value(target).uses().iter().map(|u| u.op).collect();
-        let reads_anywhere = |op: OpId| is_moved_slice(module, op) || is_pick(module, op);
+        let reads_anywhere = |op: OpId| is_moved_slice(module, op) || is_pick(module, op) || is_row_pick(module, op);
         for op in users.into_iter().filter(|&op| reads_anywhere(op) && in_reach(op)) {
             let result = module.op(op).results()[0];
             let seen = self.fuse.sources.contains_key(&result) && self.cx.view(result).is_none();
@@ -202,7 +202,11 @@ impl Compiler<'_> {
         if kind == OpKind::Movement(MovementOp::DynamicSlice) && operand.is_some_and(|v| self.cx.view(v).is_some()) {
             return self.opaque(op);
         }
-        // So is a gather whose array and places are in memory.
+        // So is a gather of rows, or one whose array and places are in memory.
+        if is_row_pick(module, op) {
+            module.op(op).operands().iter().try_for_each(|&v| self.force(v))?;
+            return self.opaque(op);
+        }
         let there = |&v: &ValueId| self.cx.view(v).is_some();
         if kind == OpKind::Movement(MovementOp::Gather) && module.op(op).operands().iter().all(there) {
             return self.opaque(op);

@@ -1,5 +1,5 @@
-//! Arrays of which a loop reads or writes every second to sixteenth element: groups of neighbors are taken apart into lines right before
-//! the kernel, or interleaved from lines right after it, some hundred groups at a time.
+//! Arrays of which a loop reads or writes every second to sixteenth element, or a few neighbors here and there: groups of neighbors are
+//! taken apart into lines right before the kernel, or interleaved from lines right after it, some hundred groups at a time.
 //!
 //! ```text
 //! memory  a0 b0 c0 d0 a1 b1 c1 d1 …   ◄──►   lines  a0 a1 …
@@ -18,18 +18,18 @@ use crate::step::Scratch;
 /// Arrays of a loop that are the elements of groups of neighbors.
 #[derive(Clone, Debug)]
 pub(crate) struct Interleaved {
-    /// Elements of a group.
+    /// Elements of a group, and bytes from one group to the next: others may be between them.
     group: i64,
+    step: i64,
     elem_bytes: i64,
     /// The numbers of arrays, and which element of the group each is; the first has element 0.
     members: Vec<(usize, i64)>,
     is_output: bool,
 }
 
-/// Groups that may be taken apart or interleaved.
-pub(super) const fn is_group(elements: i64) -> bool {
-    elements >= 2 && elements <= 16
-}
+/// Elements of a group, and the least of one that is not all there is.
+const MOST: i64 = 16;
+const LEAST_RUN: usize = 4;
 
 /// Rows shorter than this are left alone.
 const LEAST_ROW: i64 = 32;
@@ -55,7 +55,7 @@ pub(super) fn find(arrays: &[Array], inputs: usize, n: i64) -> Vec<Interleaved> 
         let is_native = !is_output && matches!((group, first.elem_bytes), (2, 4 | 8) | (3, 1..=4));
         // Words are read one by one as fast, unless their groups fill vectors.
         let is_slow = !is_output && first.elem_bytes >= 4 && matches!(group, 4..=7 | 9);
-        if taken[i] || !is_group(group) || first.step != group * first.elem_bytes || is_native || is_slow {
+        if taken[i] || group < 2 || first.step != group * first.elem_bytes || is_native || is_slow {
             continue;
         }
         // What several rows read would be taken apart for each of them.
@@ -69,15 +69,23 @@ pub(super) fn find(arrays: &[Array], inputs: usize, n: i64) -> Vec<Interleaved> 
                 && a.moved == first.moved
                 && (j >= inputs) == is_output;
             let bytes = a.offset - first.offset;
-            let is_member = like && bytes < first.step && bytes % first.elem_bytes == 0 && !taken[j];
+            let near = bytes < first.step.min(MOST * first.elem_bytes);
+            let is_member = like && near && bytes % first.elem_bytes == 0 && !taken[j];
             is_member.then_some((j, bytes / first.elem_bytes))
         };
-        let members: Vec<(usize, i64)> = order[at..].iter().filter_map(|&j| element(j)).collect();
-        let is_whole = members.len() as i64 == group && members.iter().zip(0..).all(|(m, i)| m.1 == i);
-        if is_whole || (!is_output && 2 * members.len() as i64 >= group) {
-            members.iter().for_each(|m| taken[m.0] = true);
-            found.push(Interleaved { group, elem_bytes: first.elem_bytes, members, is_output });
-        }
+        let mut members: Vec<(usize, i64)> = order[at..].iter().filter_map(|&j| element(j)).collect();
+        let run = members.iter().zip(0..).take_while(|(m, i)| m.1 == *i).count();
+        let is_whole = members.len() as i64 == group && run == members.len();
+        let group = if is_whole || (!is_output && group <= MOST && 2 * members.len() as i64 >= group) {
+            group
+        } else if run >= LEAST_RUN && (is_output || group > MOST) {
+            members.truncate(run);
+            run as i64
+        } else {
+            continue;
+        };
+        members.iter().for_each(|m| taken[m.0] = true);
+        found.push(Interleaved { group, step: first.step, elem_bytes: first.elem_bytes, members, is_output });
     }
     found
 }
@@ -91,7 +99,7 @@ impl Interleaved {
     /// The arrays in it in the order of their elements, if these are all of the group.
     pub fn whole(&self) -> Option<impl Iterator<Item = usize> + '_> {
         let is_whole = self.members.len() as i64 == self.group && self.members.iter().zip(0..).all(|(m, i)| m.1 == i);
-        is_whole.then(|| self.arrays())
+        (is_whole && self.step == self.group * self.elem_bytes).then(|| self.arrays())
     }
 
     /// The same where arrays have other numbers.
@@ -105,7 +113,7 @@ impl Interleaved {
     /// # Safety
     /// The elements of the groups that are members exist, and the lines have room for them.
     unsafe fn deinterleave(&self, from: *const u8, lines: *mut u8, pitch: isize, n: usize) {
-        let (size, stride) = (self.elem_bytes as usize, (self.group * self.elem_bytes) as isize);
+        let (size, stride) = (self.elem_bytes as usize, self.step as isize);
         let planes = Planes { from, from_stride: stride, to: lines, to_stride: pitch };
         let is_whole = self.members.last().is_some_and(|m| m.1 + 1 == self.group);
         let whole = if is_whole { n } else { n - 1 };
@@ -125,7 +133,7 @@ impl Interleaved {
     /// # Safety
     /// The groups and the lines exist.
     unsafe fn interleave(&self, to: *mut u8, lines: *const u8, pitch: isize, n: usize) {
-        let (size, stride) = (self.elem_bytes as usize, (self.group * self.elem_bytes) as isize);
+        let (size, stride) = (self.elem_bytes as usize, self.step as isize);
         let planes = Planes { from: lines, from_stride: pitch, to, to_stride: stride };
         // SAFETY: the caller's.
         unsafe { transpose(planes, n, self.group as usize, size) };
@@ -148,27 +156,41 @@ pub(super) unsafe fn run<const N: usize>(
     // A line more, so that they do not all start at the same place of the cache.
     let pitch = (columns * widest + 64) as isize;
     let room = scratch.panels((lines as isize * pitch) as usize);
-    let (mut ptrs, mut strides) = ([std::ptr::null_mut(); N], [0; N]);
+    let (mut ptrs, mut strides, mut row_strides) = ([std::ptr::null_mut(); N], [0; N], [0; N]);
     let mut index = [[0; 3]; N];
     strides[..call.strides.len()].copy_from_slice(call.strides);
+    row_strides[..call.strides.len()].copy_from_slice(call.row_strides);
+    // Several short rows at a time: what comes before and after a kernel takes as long for few elements as for many.
+    let high = (columns as usize / call.n.max(1)).clamp(1, call.rows.max(1));
     for groups in &l.interleaved {
-        groups.arrays().for_each(|i| strides[i] = groups.elem_bytes as isize);
+        for i in groups.arrays() {
+            strides[i] = groups.elem_bytes as isize;
+            row_strides[i] = call.n as isize * groups.elem_bytes as isize;
+        }
     }
-    for r in 0..call.rows {
+    for r in (0..call.rows).step_by(high) {
         for c in (0..call.n).step_by(columns as usize) {
-            let n = (columns as usize).min(call.n - c);
+            let (rows, n) = (high.min(call.rows - r), (columns as usize).min(call.n - c));
             for (i, at) in ptrs.iter_mut().enumerate().take(call.ptrs.len()) {
                 let byte = r as isize * call.row_strides[i] + c as isize * call.strides[i];
                 // SAFETY: an element of the call.
                 *at = unsafe { call.ptrs[i].offset(byte) };
             }
             let starts = ptrs;
+            // For each stretch of groups that follow one another: bytes to its first group, to its part of the lines, and how many.
+            let stretches = |groups: &Interleaved| {
+                let row = call.row_strides[groups.members[0].0];
+                let (each, size) = (n as isize, groups.elem_bytes as isize);
+                let (count, n) = if row == each * groups.step as isize { (1, rows * n) } else { (rows as isize, n) };
+                (0..count).map(move |r| (r * row, r * each * size, n))
+            };
             let mut lines = room;
             for groups in &l.interleaved {
+                let first = starts[groups.members[0].0];
                 // SAFETY: elements of the call, and of the room that was made for the lines.
                 unsafe {
-                    if !groups.is_output {
-                        groups.deinterleave(starts[groups.members[0].0], lines, pitch, n);
+                    for (from, to, n) in stretches(groups).filter(|_| !groups.is_output) {
+                        groups.deinterleave(first.offset(from), lines.offset(to), pitch, n);
                     }
                     groups.members.iter().for_each(|&(i, element)| ptrs[i] = lines.offset(element as isize * pitch));
                     lines = lines.offset(groups.group as isize * pitch);
@@ -179,19 +201,20 @@ pub(super) unsafe fn run<const N: usize>(
             }
             let block = Call {
                 ptrs: &ptrs[..call.ptrs.len()],
-                row_strides: call.row_strides,
+                row_strides: &row_strides[..call.ptrs.len()],
                 strides: &strides[..call.strides.len()],
-                rows: 1,
+                rows,
                 n,
                 index: &index[..call.index.len()],
             };
             run(&block, scratch);
             let mut lines = room;
             for groups in &l.interleaved {
+                let first = starts[groups.members[0].0];
                 // SAFETY: as above.
                 unsafe {
-                    if groups.is_output {
-                        groups.interleave(starts[groups.members[0].0], lines, pitch, n);
+                    for (to, from, n) in stretches(groups).filter(|_| groups.is_output) {
+                        groups.interleave(first.offset(to), lines.offset(from), pitch, n);
                     }
                     lines = lines.offset(groups.group as isize * pitch);
                 }
@@ -272,6 +295,35 @@ mod tests {
                     ),
                     0.0,
                 );
+            }
+        }
+    }
+
+    /// Small matrices: products of them and what depends on the place in them, as parts of larger groups.
+    #[test]
+    fn stacks_of_small_matrices() {
+        for (elem, d) in [("f32", 3), ("f64", 2), ("i32", 4), ("f32", 5), ("i16", 3)] {
+            for n in [300, 1031] {
+                let (x, y) = (format!("tensor<{n}x{d}x{d}x{elem}>"), format!("tensor<{n}x1x{d}x{d}x{elem}>"));
+                let both = format!("tensor<{n}x2x{d}x{d}x{elem}>");
+                let text = check(
+                    &format!(
+                        "func.func @main(%a: {x}, %b: {x}) -> ({x}, {both}) {{
+                        %i = stablehlo.iota dim = 1 : tensor<{n}x{d}x{d}xi32>
+                        %j = stablehlo.iota dim = 2 : tensor<{n}x{d}x{d}xi32>
+                        %c = stablehlo.compare EQ, %i, %j : (tensor<{n}x{d}x{d}xi32>, tensor<{n}x{d}x{d}xi32>) -> tensor<{n}x{d}x{d}xi1>
+                        %e = stablehlo.convert %c : (tensor<{n}x{d}x{d}xi1>) -> {x}
+                        %s = stablehlo.add %a, %e : {x}
+                        %t = stablehlo.transpose %b, dims = [0, 2, 1] : ({x}) -> {x}
+                        %u = stablehlo.multiply %s, %t : {x}
+                        %v = stablehlo.reshape %u : ({x}) -> {y}
+                        %w = stablehlo.reshape %b : ({x}) -> {y}
+                        %p = stablehlo.concatenate %v, %w, dim = 1 : ({y}, {y}) -> {both}
+                        return %s, %p : {x}, {both} }}"
+                    ),
+                    1e-5,
+                );
+                assert!(text.contains("fused"), "{text}");
             }
         }
     }

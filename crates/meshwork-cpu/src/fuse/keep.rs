@@ -37,7 +37,10 @@ impl Compiler<'_> {
             let dims = module.ty(value).dims();
             let whole = dims == survey.domain && survey.maps[&value] == [identity(dims.len())];
             let computes = |op| {
-                numbers::is_arithmetic(module, op) || super::is_small_reduce(module, op) || super::is_pick(module, op)
+                numbers::is_arithmetic(module, op)
+                    || super::is_small_reduce(module, op)
+                    || super::is_pick(module, op)
+                    || super::is_row_pick(module, op)
             };
             let arithmetic = module.def_op(value).is_some_and(computes);
             if out.contains(&value) || !whole || !arithmetic || out.len() >= MAX_OUTPUTS {

@@ -17,6 +17,7 @@ mod graph;
 mod group;
 mod interleaved;
 mod keep;
+mod listed;
 #[cfg(test)]
 mod memory_tests;
 mod nest;
@@ -34,7 +35,7 @@ mod work;
 
 use meshwork_ir::attr::GatherDims;
 use meshwork_ir::op::{BodyOp, MovementOp, SourceOp};
-use meshwork_ir::{ElementType, Module, OpId, OpKind, ValueId};
+use meshwork_ir::{Attr, ElementType, Module, OpId, OpKind, ValueId};
 
 use crate::kernel::ir::{Combine, Ty};
 use crate::kernel::jit_is_available;
@@ -136,7 +137,7 @@ pub(crate) const SMALL: i64 = 8;
 
 /// The same for an innermost dimension, whose elements are taken apart or interleaved (`interleaved.rs`), and how many rows pay for that.
 pub(crate) const INTERLEAVED: i64 = 16;
-pub(crate) const MANY_INTERLEAVED: i64 = 1024;
+pub(crate) const MANY_INTERLEAVED: i64 = 256;
 
 /// A longer row is reduced in pieces, unless there are many.
 const LONG_ROW: i64 = 1 << 16;
@@ -207,7 +208,7 @@ pub(crate) fn is_fusible(module: &Module, op: OpId) -> bool {
             }),
         // What is sliced is in memory, or at a place that follows from the number of the device.
         OpKind::Movement(MovementOp::DynamicSlice) => true,
-        OpKind::Movement(MovementOp::Gather) => is_pick(module, op),
+        OpKind::Movement(MovementOp::Gather) => is_pick(module, op) || is_row_pick(module, op),
         OpKind::Body(BodyOp::Reduce) => row_reduce(module, op).is_some() || is_small_reduce(module, op),
         _ => numbers::is_arithmetic(module, op),
     }
@@ -235,6 +236,24 @@ pub(crate) fn is_pick(module: &Module, op: OpId) -> bool {
     // Few bytes side by side are copied at once.
     let most = if elem.storage_bytes() < 4 { 1 } else { MOST_BESIDE };
     plain && fits && (1..=most).contains(&window) && jit_is_available()
+}
+
+/// Whether `op` gathers rows that fused loops read where they are, from an array in memory at places in memory.
+pub(crate) fn is_row_pick(module: &Module, op: OpId) -> bool {
+    let data = module.op(op);
+    let (&[from, indices], Some(Attr::Gather(numbers))) = (data.operands(), data.attr("dimension_numbers")) else {
+        return false;
+    };
+    let (Some(elem), Some(index)) = (module.ty(from).elem(), module.ty(indices).elem()) else { return false };
+    let (last, end) = (module.ty(from).dims().len() as i64 - 1, module.ty(data.results()[0]).dims().len() as i64 - 1);
+    let is_row = !numbers.collapsed_slice_dims.contains(&last)
+        && !numbers.operand_batching_dims.contains(&last)
+        && numbers.offset_dims.contains(&end);
+    let long = data.i64s("slice_sizes").and_then(|sizes| sizes.last().copied()).is_some_and(|n| n >= LEAST_ROW);
+    data.kind() == OpKind::Movement(MovementOp::Gather)
+        && (has_lanes(elem) && elem != ElementType::Index && index.is_integer())
+        && (is_row && long && jit_is_available())
+        && !is_pick(module, op)
 }
 
 /// Where a gather, at a position of its result, finds the index vector, and where its element is in the window.
@@ -283,7 +302,9 @@ impl Pick {
 const MOST_BYTES: i64 = 1 << 30;
 /// Elements of windows, which are computed side by side: those of longer ones are neighbors, which the library copies.
 const MOST_BESIDE: i64 = 4;
-/// The cost of such an element, in additions.
+/// Elements of rows that are read where they are: of shorter ones most of the time goes into finding the next.
+const LEAST_ROW: i64 = 8;
+/// The cost of a gathered element, in additions.
 pub(crate) const PICK_COST: u32 = 6;
 
 /// A concatenation of more pieces is left to the library.

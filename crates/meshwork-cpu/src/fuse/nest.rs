@@ -104,12 +104,17 @@ impl Loop {
         self
     }
 
+    /// Whether rows of an array are at places of their own.
+    pub fn is_listed(&self) -> bool {
+        self.arrays.iter().any(Array::is_listed)
+    }
+
     /// How many rows are better one: they are short, and every array goes on from one to the next or, like a bias,
     /// starts again.
     pub fn rows_to_join(&self) -> Option<i64> {
         let &rows = self.outer.last()?;
         let short = (2..SHORT_ROW).contains(&self.n) && rows * self.n >= MANY_ELEMENTS;
-        if !short || !self.divisible || !self.counters.is_empty() {
+        if !short || !self.divisible || !self.counters.is_empty() || self.is_listed() {
             return None;
         }
         let even = |a: &Array| a.step == a.elem_bytes;
@@ -162,14 +167,14 @@ impl Loop {
 }
 
 impl Array {
-    /// Where it starts.
+    /// Where it starts, but for what its rows are moved by.
     ///
     /// # Safety
     /// The buffers of the array and of the numbers that it is moved by are valid.
     #[inline]
     pub unsafe fn start(&self, frame: &Frame<'_>) -> *mut u8 {
         let mut at = self.offset;
-        for moved in &self.moved {
+        for moved in self.moved.iter().filter(|m| m.along.is_empty()) {
             // SAFETY: the caller's.
             at += unsafe { moved.by.get(frame) }.clamp(0, moved.most) * moved.stride;
         }
@@ -179,7 +184,12 @@ impl Array {
 
     /// Whether every row is the same.
     fn repeats(&self) -> bool {
-        self.strides.iter().all(|&s| s == 0)
+        self.strides.iter().all(|&s| s == 0) && !self.is_listed()
+    }
+
+    /// Whether each row is at a place of its own.
+    pub fn is_listed(&self) -> bool {
+        self.moved.iter().any(|m| !m.along.is_empty())
     }
 }
 
@@ -245,7 +255,14 @@ pub(crate) fn plan(graph: &Graph, outputs: &[(Id, Place)], split: Option<usize>)
     let all: Vec<&[i64]> = (inputs.iter().map(|p| &p.strides[..]))
         .chain(outputs.iter().map(|(_, p)| &p.strides[..]))
         .chain(counters.iter().map(|c| &c.0[..]))
+        .chain(inputs.iter().flat_map(|p| &p.moved).map(|m| &m.along[..]).filter(|along| !along.is_empty()))
         .collect();
+    // Places whose rows are moved one by one.
+    let listed: Vec<u32> = places.iter().copied().filter(|&p| graph.places[p as usize].is_listed()).collect();
+    let moves = |p: &u32, row: &[usize]| {
+        let moved = &graph.places[*p as usize].moved;
+        row.iter().any(|&d| moved.iter().any(|m| m.along.get(d).is_some_and(|&s| s != 0)))
+    };
     let wide = |range: std::ops::Range<usize>| range.filter(|&d| extent(d) > 1).collect::<Vec<usize>>();
     let rank = graph.lo.len();
     let shape = match split {
@@ -260,17 +277,35 @@ pub(crate) fn plan(graph: &Graph, outputs: &[(Id, Place)], split: Option<usize>)
         }
         None => {
             let mut groups = merged(&wide(0..rank), &all, &extent);
-            let best = best_row(&groups, &inputs, outputs, &extent);
+            let fits = |row: &[usize]| !listed.iter().any(|p| moves(p, row));
+            let best = best_row(&groups, &inputs, outputs, &extent, &fits);
             let row = if groups.is_empty() { vec![] } else { groups.remove(best) };
             Shape { outer: groups, row }
         }
     };
     let empty = split.is_some_and(|k| (k..rank).any(|d| extent(d) == 0));
     let n: i64 = if empty { 0 } else { shape.row.iter().map(|&d| extent(d)).product() };
+    let is_row = |p: &&u32| {
+        let place = &graph.places[**p as usize];
+        let step = shape.row.last().map_or(0, |&d| place.strides[d]);
+        !moves(p, &shape.row) && step == place.elem.storage_bytes() as i64 && n >= super::LEAST_ROW
+    };
+    if let Some(&p) = listed.iter().find(|p| !is_row(p)) {
+        return Err(NoLoop::Uneven(p));
+    }
     let step_of = |strides: &[i64]| shape.row.last().map_or(0, |&d| strides[d]);
-    let strides_of = |strides: &[i64]| shape.outer.iter().map(|g| g.last().map_or(0, |&d| strides[d])).collect();
+    let strides_of =
+        |strides: &[i64]| -> Vec<i64> { shape.outer.iter().map(|g| g.last().map_or(0, |&d| strides[d])).collect() };
     let start_of = |strides: &[i64]| strides.iter().zip(&graph.lo).map(|(s, l)| s * l).sum::<i64>();
     let row_mask = shape.row.iter().fold(0u32, |m, &d| m | 1 << d);
+    let moved_of = |m: &Moved| {
+        let mut moved = m.clone();
+        if !m.along.is_empty() {
+            moved.by.offset += start_of(&m.along) as isize;
+            moved.along = strides_of(&m.along);
+        }
+        moved
+    };
     let array = |p: &Place| Array {
         buf: p.buf,
         offset: p.offset + start_of(&p.strides),
@@ -284,7 +319,7 @@ pub(crate) fn plan(graph: &Graph, outputs: &[(Id, Place)], split: Option<usize>)
             step_of(&p.strides)
         },
         elem_bytes: p.elem.storage_bytes() as i64,
-        moved: p.moved.clone(),
+        moved: p.moved.iter().map(moved_of).collect(),
         picked: p.picked,
         across: false,
     };
@@ -297,9 +332,14 @@ pub(crate) fn plan(graph: &Graph, outputs: &[(Id, Place)], split: Option<usize>)
     }
     arrays.extend(written);
     let mut interleaved = if divisible { interleaved::find(&arrays, inputs.len(), n) } else { vec![] };
+    // Rows of all arrays are found in one way.
+    if let Some(&p) = listed.first().filter(|_| !interleaved.is_empty() || arrays.iter().any(|a| a.across)) {
+        return Err(NoLoop::Uneven(p));
+    }
     let grouped: Vec<usize> = interleaved.iter().flat_map(Interleaved::arrays).collect();
     let arg = |i: usize, a: &Array, elem: ElementType, output: bool| {
         let access = match a.step {
+            _ if a.is_listed() => Access::Listed,
             0 => Access::Zero,
             s if s == a.elem_bytes || a.across || grouped.contains(&i) => Access::Unit,
             s if s == 2 * a.elem_bytes && (a.elem_bytes >= 4 || !output) => Access::Pair,
@@ -429,8 +469,14 @@ fn merged(dims: &[usize], all: &[&[i64]], extent: &dyn Fn(usize) -> i64) -> Vec<
     groups
 }
 
-/// The loop along which most arrays have neighboring elements; the innermost one where it makes no difference.
-fn best_row(groups: &[Vec<usize>], inputs: &[&Place], outputs: &[(Id, Place)], extent: &dyn Fn(usize) -> i64) -> usize {
+/// The loop along which most arrays have neighboring elements; the innermost one that is not short where it makes no difference.
+fn best_row(
+    groups: &[Vec<usize>],
+    inputs: &[&Place],
+    outputs: &[(Id, Place)],
+    extent: &dyn Fn(usize) -> i64,
+    fits: &dyn Fn(&[usize]) -> bool,
+) -> usize {
     let score = |g: &Vec<usize>| {
         let (Some(&d), n) = (g.last(), g.iter().map(|&d| extent(d)).product::<i64>()) else { return 0 };
         let near = |p: &Place, unit: i64| match p.strides[d] {
@@ -443,5 +489,6 @@ fn best_row(groups: &[Vec<usize>], inputs: &[&Place], outputs: &[(Id, Place)], e
             inputs.iter().map(|p| near(p, 2)).sum::<i64>() + outputs.iter().map(|(_, p)| near(p, 3)).sum::<i64>();
         sum * n.min(16)
     };
-    (0..groups.len()).max_by_key(|&i| (score(&groups[i]), i)).unwrap_or(0)
+    let length = |g: &Vec<usize>| g.iter().map(|&d| extent(d)).product::<i64>().min(16);
+    (0..groups.len()).max_by_key(|&i| (fits(&groups[i]), score(&groups[i]), length(&groups[i]), i)).unwrap_or(0)
 }

@@ -14,7 +14,7 @@ const LEAST_COST: u32 = 8;
 const LEAST_TIMES: i64 = 4;
 /// Smaller loops take no longer than one more step.
 const LEAST_SIZE: i64 = 4096;
-/// The same of long loops over what is small: a division or a root is enough then.
+/// The same of long loops over what is small, and of short rows: a division or a root is enough then.
 const LEAST_COST_OF_MANY: u32 = 4;
 const MANY_TIMES: i64 = 64;
 const MANY: i64 = 1 << 16;
@@ -23,40 +23,49 @@ const SHORT: i64 = 32;
 /// Operations that are looked at for the cost of one value.
 const MOST_OPS: usize = 64;
 
+/// How a value is repeated.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Spread {
+    /// Along a dimension around others of it.
+    Around,
+    /// Along rows that take less time than what is computed once for each of them.
+    AlongShortRows,
+}
+
 impl Compiler<'_> {
     /// The values of `block` that are expensive and spread.
     pub(super) fn spread_values(&self, block: BlockId) -> Vec<ValueId> {
         let module = self.cx.module;
-        let spreads = |&op: &OpId| is_fusible(module, op) && self.is_spread(op);
         let size = |v: ValueId| module.ty(v).dims().iter().product::<i64>();
         let is_worth_it = |op: OpId| {
+            let spread = self.spread(op).filter(|_| is_fusible(module, op))?;
             let data = module.op(op);
             let (from, to) = (data.operands()[0], size(data.results()[0]));
             let is_many = to >= MANY && to >= MANY_TIMES * size(from);
-            let least = if is_many { LEAST_COST_OF_MANY } else { LEAST_COST };
+            let least = if is_many || spread == Spread::AlongShortRows { LEAST_COST_OF_MANY } else { LEAST_COST };
             (self.cost_at_least(from, least) && !self.is_region(from)).then_some(from)
         };
-        module.ops_in(block).filter(spreads).filter_map(is_worth_it).collect()
+        module.ops_in(block).filter_map(is_worth_it).collect()
     }
 
-    /// Whether `op` repeats its operand along a dimension around others of the operand, or along short rows. What is only repeated
-    /// along longer ones is one number per row, which loops compute once.
-    fn is_spread(&self, op: OpId) -> bool {
+    /// How `op` repeats its operand, if it does. What is only repeated along long rows is one number per row, which loops compute once.
+    fn spread(&self, op: OpId) -> Option<Spread> {
         let module = self.cx.module;
         let data = module.op(op);
         if data.kind() != OpKind::Movement(MovementOp::BroadcastInDim) {
-            return false;
+            return None;
         }
         let (from, to) = (module.ty(data.operands()[0]).dims(), module.ty(data.results()[0]).dims());
         let size = |dims: &[i64]| dims.iter().product::<i64>();
-        let Some(places) = data.i64s("broadcast_dimensions") else { return false };
+        let places = data.i64s("broadcast_dimensions")?;
         let kept = |d: usize| places.iter().zip(from).any(|(&p, &n)| p as usize == d && n > 1);
         let outermost = (0..to.len()).find(|&d| to[d] > 1 && !kept(d));
         let innermost = (0..to.len()).rev().find(|&d| kept(d));
         let around = matches!((outermost, innermost), (Some(repeated), Some(kept)) if repeated < kept);
         let row = innermost.map_or(SHORT + 1, |kept| size(&to[kept + 1..]));
         let short = row <= SHORT && size(to) >= MANY && !self.is_of_rows(data.operands()[0]);
-        (around || short) && size(to) >= LEAST_SIZE && size(to) >= LEAST_TIMES * size(from)
+        let spread = if short { Spread::AlongShortRows } else { Spread::Around };
+        ((around || short) && size(to) >= LEAST_SIZE && size(to) >= LEAST_TIMES * size(from)).then_some(spread)
     }
 
     /// Whether `value` is computed from the reduction of rows, perhaps of those that it is spread over again.

@@ -148,6 +148,13 @@ impl Scope<'_, '_> {
                 s.leaves.extend(self.cx.view(data.operands()[0]).map(|view| view.buf));
                 continue;
             }
+            if super::is_row_pick(module, op) {
+                if let Some(&first) = data.operands().iter().find(|&&v| self.cx.view(v).is_none()) {
+                    return Err(first);
+                }
+                s.leaves.extend(data.operands().iter().filter_map(|&v| self.cx.view(v)).map(|view| view.buf));
+                continue;
+            }
             if super::is_pick(module, op) {
                 let (&[from, indices], Some(Attr::Gather(numbers))) = (data.operands(), data.attr("dimension_numbers"))
                 else {
@@ -194,7 +201,8 @@ impl Scope<'_, '_> {
         let free: Vec<usize> = (0..s.domain.len()).filter(free).collect();
         let mask = free.iter().fold(s.beside, |mask, d| mask | 1 << d);
         let positions: i64 = (0..s.domain.len()).filter(|d| mask >> d & 1 == 1).map(|d| s.domain[d]).product();
-        let is_inner = mask == 1 << s.domain.len().saturating_sub(1);
+        // All from some dimension on.
+        let is_inner = mask != 0 && mask + (1 << mask.trailing_zeros()) == 1 << s.domain.len();
         let many = s.domain.iter().product::<i64>() >= super::MANY_INTERLEAVED * positions;
         let most = if is_inner && many { super::INTERLEAVED } else { super::SMALL };
         let few = positions * s.joined.len() as i64 <= most;
@@ -298,6 +306,7 @@ impl Scope<'_, '_> {
                         self.cost(data.operands()[0], known).saturating_add(1).saturating_mul(count as u32)
                     }
                     OpKind::Body(BodyOp::Reduce) => 1000,
+                    OpKind::Movement(MovementOp::Gather) if super::is_row_pick(module, op) => 2,
                     OpKind::Movement(MovementOp::Gather) => {
                         let places = data.operands().get(1).map_or(0, |&v| self.cost(v, known));
                         places.saturating_mul(2).saturating_add(super::PICK_COST)

@@ -10,6 +10,7 @@ use crate::step::{Apart, Bands, Buf, Fault, Frame, Scratch, Work};
 
 use super::graph::Moved;
 use super::interleaved;
+use super::listed;
 use super::nest::{Array, Counter, Loop, PANEL_BYTES, PANEL_COLUMNS};
 use crate::library::transpose::{Planes, transpose};
 
@@ -68,7 +69,7 @@ impl Way {
     }
 
     fn of(l: &Loop, task: &Task) -> Way {
-        if l.past.is_some() || !l.interleaved.is_empty() || l.arrays.iter().any(|a| a.across) {
+        if l.past.is_some() || !l.interleaved.is_empty() || l.is_listed() || l.arrays.iter().any(|a| a.across) {
             return Way::Calls;
         }
         if l.n == 1 && l.outer.is_empty() && l.kernel.single().is_some() {
@@ -128,7 +129,7 @@ fn calls(outer: &[i64], rows: (i64, i64)) -> impl Iterator<Item = (i64, i64)> {
 }
 
 /// Where row `row` starts, with a step for each outer loop.
-fn offset(outer: &[i64], row: i64, steps: &[i64]) -> i64 {
+pub(super) fn offset(outer: &[i64], row: i64, steps: &[i64]) -> i64 {
     let mut rest = row;
     let mut sum = 0;
     for (&n, &step) in outer.iter().zip(steps).rev() {
@@ -447,6 +448,8 @@ unsafe fn run_with<const N: usize>(
         unsafe {
             if l.arrays.iter().any(|a| a.across) {
                 run_turned::<N>(l, &call, scratch)
+            } else if l.is_listed() {
+                listed::run::<N>(l, frame, row, &call, scratch, |call, scratch| run_call(l, call, scratch))
             } else if !l.interleaved.is_empty() {
                 interleaved::run::<N>(l, &call, scratch, |call, scratch| run_call(l, call, scratch))
             } else {

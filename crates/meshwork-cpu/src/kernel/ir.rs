@@ -23,6 +23,8 @@ pub type Val = u16;
 pub enum Access {
     /// Neighboring elements: the stride is the element's size.
     Unit,
+    /// Neighboring elements of rows that are at places of their own, which a list says: see [`Call::row_strides`]. It is only read.
+    Listed,
     /// The same element all along the row.
     Zero,
     /// The same element in all rows, too: its stride from row to row is zero.
@@ -33,6 +35,13 @@ pub enum Access {
     Triple,
     /// Any other stride, given at the call.
     Strided,
+}
+
+impl Access {
+    /// Whether elements of a row are neighbors.
+    pub fn is_unit(self) -> bool {
+        matches!(self, Access::Unit | Access::Listed)
+    }
 }
 
 /// One array that a kernel reads or writes.
@@ -185,7 +194,8 @@ pub enum Flow {
 pub struct Call<'a> {
     /// First element of each argument.
     pub ptrs: &'a [*mut u8],
-    /// Bytes from one row to the next, per argument.
+    /// Bytes from one row to the next, per argument. Where rows are listed, the address of pointers to those after the first, and one
+    /// more, which is read and not used.
     pub row_strides: &'a [isize],
     /// Bytes from one element to the next along the row, per argument; what `Access` says for unit and zero.
     pub strides: &'a [isize],

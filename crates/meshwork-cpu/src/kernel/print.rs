@@ -53,6 +53,7 @@ impl fmt::Display for Body {
         for (i, a) in self.args.iter().enumerate() {
             let access = match a.access {
                 Access::Unit => "unit",
+                Access::Listed => "listed",
                 Access::Zero => "zero",
                 Access::Fixed => "fixed",
                 Access::Pair => "pair",

@@ -95,11 +95,21 @@ macro_rules! smaller {
     }};
 }
 
+/// The greater of two floats, in the same way. The bits that a NaN and a number share need not be a NaN.
+macro_rules! greater {
+    ($t:ty, $a:expr, $b:expr) => {{
+        let (a, b): ($t, $t) = ($a, $b);
+        let (first, second) = (if a > b { a } else { b }, if b > a { b } else { a });
+        let both = <$t>::from_bits(first.to_bits() & second.to_bits());
+        if a.is_nan() || b.is_nan() { <$t>::NAN } else { both }
+    }};
+}
+
 macro_rules! floats {
     ($($t:ty)*) => {$(
         binary!(Add, $t, |a, b| a + b);
         binary!(Mul, $t, |a, b| a * b);
-        binary!(Max, $t, |a, b| -smaller!($t, -a, -b));
+        binary!(Max, $t, |a, b| greater!($t, a, b));
         binary!(Min, $t, |a, b| smaller!($t, a, b));
     )*};
 }

@@ -25,7 +25,7 @@ use super::dot::{Find, complex, double, emit, int, is_same, long_int, single};
 use super::movement::padded;
 use super::nest::offsets;
 use super::num::Complex;
-use super::{depthwise, features};
+use super::{depthwise, features, heads};
 use crate::compile::lower::Lower;
 use crate::step::View;
 
@@ -86,7 +86,7 @@ pub(super) fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
         },
         rhs,
     };
-    if floats && (depthwise::lower(cx, op, &conv)? || features::lower(cx, op, &conv)) {
+    if floats && (depthwise::lower(cx, op, &conv)? || features::lower(cx, op, &conv) || heads::lower(cx, op, &conv)) {
         return Ok(true);
     }
     if integers && types.iter().any(|t| t.bits() == 64) {
@@ -483,6 +483,35 @@ mod tests {
             {
                 check(&source(case, elem, out), tolerance);
             }
+        }
+    }
+
+    /// To few features, whose inputs are neighbors: runs of one tap and of several, in lines of one position and more.
+    #[test]
+    fn to_few_features_by_dot_products() {
+        let images = "[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]";
+        let apart = "[b, 0, 1, f]x[0, 1, i, o]->[b, f, 0, 1]";
+        let lines = "[b, 0, f]x[0, i, o]->[b, 0, f]";
+        for (numbers, lhs, rhs, out, window) in [
+            (images, "2x7x9x17", "3x3x17x3", "2x7x9x3", "pad = [[1, 1], [1, 1]]"),
+            (images, "2x9x11x16", "3x3x16x1", "2x4x5x1", "stride = [2, 2]"),
+            (apart, "1x9x9x16", "3x2x16x2", "1x2x5x6", "rhs_dilate = [2, 3], reverse = [1, 0]"),
+            (
+                images,
+                "1x4x5x16",
+                "3x3x16x2",
+                "1x8x10x2",
+                "pad = [[1, 2], [1, 2]], lhs_dilate = [2, 2], reverse = [1, 1]",
+            ),
+            (images, "2x3x3x20", "1x1x20x1", "2x3x3x1", ""),
+            (images, "5x2x2x16", "2x2x16x1", "5x1x1x1", ""),
+            (lines, "3x13x6", "4x6x2", "3x10x2", ""),
+            (lines, "0x13x6", "4x6x2", "0x10x2", ""),
+        ] {
+            let case = Case { numbers, lhs, rhs, out, window, groups: (1, 1) };
+            check(&source(&case, "f32", "f32"), 1e-5);
+            check(&source(&case, "f64", "f64"), 1e-12);
+            check(&source(&case, "bf16", "f32"), 1e-5);
         }
     }
 

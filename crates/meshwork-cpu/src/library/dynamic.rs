@@ -39,7 +39,7 @@ impl Place {
 /// # Safety
 /// `at` is valid for an element.
 #[inline(always)]
-pub(super) unsafe fn read_index(at: *const u8, elem: ElementType) -> i64 {
+pub(crate) unsafe fn read_index(at: *const u8, elem: ElementType) -> i64 {
     use ElementType::*;
     // SAFETY: the caller's.
     unsafe {
@@ -186,7 +186,8 @@ fn store_at_once(cx: &mut Lower<'_>, update: &View, to: &View, starts: &[(Place,
     }
     let Node::Step(step) = &cx.nodes[at] else { return false };
     let moved = starts.iter().filter(|s| s.1 > 0);
-    let moved: Vec<Moved> = moved.map(|&(by, most, stride)| Moved { by, most, stride: stride as i64 }).collect();
+    let moved: Vec<Moved> =
+        moved.map(|&(by, most, stride)| Moved { by, along: vec![], most, stride: stride as i64 }).collect();
     let Some(work) = step.work.fused().and_then(|f| f.also_storing(update.buf, to.buf, &moved)) else { return false };
     let mut step = Step { work: Arc::new(work), name: format!("{}, {name}", step.name), ..step.clone() };
     step.reads.push(to.buf);

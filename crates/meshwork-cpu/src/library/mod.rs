@@ -32,6 +32,7 @@ mod features;
 mod fft;
 mod gather;
 pub(crate) mod general;
+mod heads;
 #[cfg(target_arch = "x86_64")]
 mod interleave;
 mod key;
@@ -52,7 +53,7 @@ pub(crate) mod testing;
 pub(crate) mod transpose;
 mod window;
 
-pub(crate) use dynamic::Place as Number;
+pub(crate) use dynamic::{Place as Number, read_index};
 pub(crate) use window::is_identity;
 
 pub(crate) use extreme::takes_largest;

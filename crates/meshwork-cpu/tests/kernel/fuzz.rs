@@ -18,7 +18,7 @@ fn random_body(numbers: &mut Numbers) -> Body {
     let access = [
         Access::Unit,
         Access::Unit,
-        Access::Unit,
+        Access::Listed,
         Access::Zero,
         Access::Fixed,
         Access::Pair,
@@ -222,6 +222,19 @@ fn fill(numbers: &mut Numbers, elem: ElementType, bytes: &mut [u8]) {
     }
 }
 
+/// The row strides of a call: rows of listed arguments, whose lists come with them, are read in another order.
+fn listed(body: &Body, ptrs: &[*mut u8], row_strides: &[isize], rows: usize) -> (Vec<isize>, Vec<Vec<*mut u8>>) {
+    let list = |k: usize| -> Vec<*mut u8> {
+        (1..=rows).map(|r| ptrs[k].wrapping_offset((rows - r) as isize * row_strides[k])).collect()
+    };
+    let lists: Vec<Vec<*mut u8>> = (0..ptrs.len()).map(list).collect();
+    let stride = |k: usize| match body.args[k].access {
+        Access::Listed => lists[k].as_ptr().expose_provenance() as isize,
+        _ => row_strides[k],
+    };
+    ((0..ptrs.len()).map(stride).collect(), lists)
+}
+
 /// Runs `kernel` on a copy of `memory` and gives the copy.
 fn run(kernel: &Kernel, memory: &[u64], starts: &[usize], shape: (usize, usize), strides: [&[isize]; 2]) -> Vec<u64> {
     let mut memory = memory.to_vec();
@@ -229,8 +242,9 @@ fn run(kernel: &Kernel, memory: &[u64], starts: &[usize], shape: (usize, usize),
     // SAFETY: the starts are inside the memory, and so is all that the strides reach.
     let ptrs: Vec<*mut u8> = starts.iter().map(|&s| unsafe { base.add(s) }).collect();
     let index = [[3, 7, 1], [-5, 2, 3]];
+    let (row_strides, _lists) = listed(kernel.body(), &ptrs, strides[0], shape.0);
     let call =
-        Call { ptrs: &ptrs, row_strides: strides[0], strides: strides[1], rows: shape.0, n: shape.1, index: &index };
+        Call { ptrs: &ptrs, row_strides: &row_strides, strides: strides[1], rows: shape.0, n: shape.1, index: &index };
     // SAFETY: as above.
     unsafe { kernel.run(&call, &mut Scratch::default()) };
     memory
@@ -262,7 +276,7 @@ fn try_one(seed: u64, body: impl Fn(&mut Numbers) -> Body, compiled: &mut usize)
         for (k, arg) in body.args.iter().enumerate() {
             let size = arg.elem.storage_bytes();
             let step = match arg.access {
-                Access::Unit => 1,
+                Access::Unit | Access::Listed => 1,
                 Access::Zero | Access::Fixed => 0,
                 Access::Pair => 2,
                 Access::Triple => 3,
@@ -482,7 +496,7 @@ fn nothing_beyond_the_last_element_is_touched() {
             for arg in &body.args {
                 let size = arg.elem.storage_bytes();
                 let step = match arg.access {
-                    Access::Unit => 1,
+                    Access::Unit | Access::Listed => 1,
                     Access::Zero | Access::Fixed => 0,
                     Access::Pair | Access::Strided => 2,
                     Access::Triple => 3,
@@ -496,6 +510,7 @@ fn nothing_beyond_the_last_element_is_touched() {
                 memory.push(guarded);
             }
             let index = [[3, 7, 1], [-5, 2, 3]];
+            let (row_strides, _lists) = listed(&body, &ptrs, &row_strides, rows);
             let call = Call { ptrs: &ptrs, row_strides: &row_strides, strides: &strides, rows, n, index: &index };
             // SAFETY: the memory ends with the last element that the call reaches.
             unsafe { kernel.run(&call, &mut Scratch::default()) };

@@ -34,7 +34,8 @@ pub fn build(body: &Body, types: &[Vec<Option<Ty>>]) -> Result<Program, KernelEr
         most = most.max(builder.layout.bytes);
     }
     let temps = body.temps.iter().map(|ty| ty.size()).collect();
-    Ok(Program { constants: constants.code, phases, temps, scalars, bytes: most })
+    let listed = body.args.iter().map(|a| a.access == Access::Listed).collect();
+    Ok(Program { constants: constants.code, phases, temps, scalars, listed, bytes: most })
 }
 
 struct Layout {
@@ -193,7 +194,7 @@ impl Builder<'_> {
             Op::Store(arg, a) => {
                 let arg_is = &self.body.args[usize::from(arg)];
                 let size = arg_is.elem.storage_bytes();
-                let unit = arg_is.access == Access::Unit;
+                let unit = arg_is.access.is_unit();
                 let f = table::store(arg_is.elem).map(|f| f.best());
                 let tmp = if f.is_some() && !unit { self.layout.tile(size) } else { 0 };
                 out.push(Instr::Store { arg, f, src: place(a), tmp, size, unit });
@@ -259,8 +260,8 @@ impl Builder<'_> {
         let convert = table::load(arg_is.elem).map(|f| f.best());
         let raw = Place::Arg(arg);
         let raw = match arg_is.access {
-            Access::Unit if convert.is_some() || !uses.overwritten(at) => raw,
-            Access::Unit => {
+            Access::Unit | Access::Listed if convert.is_some() || !uses.overwritten(at) => raw,
+            Access::Unit | Access::Listed => {
                 let dst = self.take(size);
                 out.push(Instr::Copy { dst, src: raw, size });
                 return Place::Tile(dst);

@@ -97,6 +97,8 @@ pub struct Program {
     temps: Vec<usize>,
     /// Byte in scratch of the scalars, 8 bytes each.
     scalars: usize,
+    /// The arguments whose rows are listed.
+    listed: Box<[bool]>,
     /// Bytes of scratch without temporaries.
     bytes: usize,
 }
@@ -108,6 +110,8 @@ struct State<'a> {
     call: &'a Call<'a>,
     base: *mut u8,
     scalars: usize,
+    /// The arguments whose rows are listed.
+    listed: &'a [bool],
     /// Bytes in scratch of the temporaries.
     temps: &'a [usize],
     row: isize,
@@ -135,7 +139,7 @@ impl Program {
             bytes += (size * call.n).next_multiple_of(64);
         }
         let base = scratch.get(bytes);
-        let mut state = State { call, base, scalars: self.scalars, temps, row: 0, at: 0 };
+        let mut state = State { call, base, scalars: self.scalars, listed: &self.listed, temps, row: 0, at: 0 };
         // SAFETY: instructions stay inside the scratch they were laid out for, and inside the arguments by the
         // caller's promise.
         unsafe {
@@ -226,9 +230,16 @@ impl State<'_> {
     /// Where argument `arg` has the first element of the tile.
     unsafe fn arg(&self, arg: u16) -> *mut u8 {
         let k = usize::from(arg);
-        let offset = self.call.row_strides[k] * self.row + self.call.strides[k] * self.at as isize;
-        // SAFETY: inside the argument by the caller's promise.
-        unsafe { self.call.ptrs[k].offset(offset) }
+        let (step, along) = (self.call.row_strides[k], self.call.strides[k] * self.at as isize);
+        // SAFETY: inside the argument, or the list of its rows, by the caller's promise.
+        unsafe {
+            if self.listed[k] && self.row > 0 {
+                let list = std::ptr::with_exposed_provenance::<*mut u8>(step as usize);
+                return list.offset(self.row - 1).read().offset(along);
+            }
+            let row = if self.listed[k] { 0 } else { step * self.row };
+            self.call.ptrs[k].offset(row + along)
+        }
     }
 
     unsafe fn temp(&self, temp: u16, size: usize) -> *mut u8 {

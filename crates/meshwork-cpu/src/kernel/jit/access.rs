@@ -35,7 +35,7 @@ impl Lower<'_> {
             return Some(self.spread(code, arg, arg_is.elem));
         }
         let raw = match arg_is.access {
-            Access::Unit => self.unit_load(code, arg, size, mode, u),
+            Access::Unit | Access::Listed => self.unit_load(code, arg, size, mode, u),
             Access::Pair if mode != Mode::Rest && code.width(size) >= if size >= 4 { 16 } else { 8 } => {
                 let dst = code.fresh(size);
                 let mask = if size >= 4 { NONE } else { code.unit.splat(2 * size, (1 << (8 * size)) - 1) };

@@ -105,6 +105,16 @@ pub fn compile(body: &Body, types: &[Vec<Option<Ty>>], stores: Stores) -> Option
             continue;
         }
         let step = at(FRAME, TABLES + 8 * ((args + temps) as i32 + k));
+        if body.args[k as usize].access == Access::Listed {
+            asm.load(gpr::RAX, step);
+            asm.load(r.unwrap_or(gpr::RDX), at(gpr::RAX, 0));
+            if r.is_none() {
+                asm.store(at(FRAME, TABLES + 8 * k), gpr::RDX);
+            }
+            asm.add_imm(gpr::RAX, 8);
+            asm.store(step, gpr::RAX);
+            continue;
+        }
         match r {
             Some(r) => asm.add(r, step),
             None => {
@@ -284,7 +294,7 @@ impl PhaseEmitter<'_, '_> {
         for op in &self.phase.ops {
             match *op {
                 Op::Load(arg) | Op::Store(arg, _) => {
-                    uses[usize::from(arg)] += u32::from(self.body.args[usize::from(arg)].access == Access::Unit);
+                    uses[usize::from(arg)] += u32::from(self.body.args[usize::from(arg)].access.is_unit());
                 }
                 Op::LoadTemp(temp, _) | Op::StoreTemp(temp, _) => uses[args + usize::from(temp)] += 1,
                 _ => {}

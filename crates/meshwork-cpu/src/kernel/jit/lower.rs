@@ -239,7 +239,7 @@ impl<'a> Lower<'a> {
         let narrow = |op: &Op| match *op {
             Op::Load(arg) | Op::Store(arg, _) => {
                 let arg = &args[usize::from(arg)];
-                arg.access == Access::Unit && arg.elem.storage_bytes() < 4
+                arg.access.is_unit() && arg.elem.storage_bytes() < 4
             }
             Op::LoadTemp(_, ty) => ty.size() < 4,
             _ => false,

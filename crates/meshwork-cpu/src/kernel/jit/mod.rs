@@ -79,7 +79,7 @@ pub fn compile(body: &Body, types: &[Vec<Option<Ty>>], stores: Stores) -> Option
     let function = emit::compile(body, types, stores)?;
     let code = memory::publish(&function.bytes)?;
     let strides = body.args.iter().map(|a| match a.access {
-        Access::Unit => Some(a.elem.storage_bytes() as isize),
+        Access::Unit | Access::Listed => Some(a.elem.storage_bytes() as isize),
         Access::Zero | Access::Fixed => Some(0),
         Access::Pair => Some(2 * a.elem.storage_bytes() as isize),
         Access::Triple => Some(3 * a.elem.storage_bytes() as isize),

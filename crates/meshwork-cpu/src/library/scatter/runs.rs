@@ -232,6 +232,8 @@ fn identity(elem: ElementType, combine: Combine) -> Literal {
 /// Bytes of updates of one stretch, and the most stretches of all devices.
 const STRETCH: usize = 256 << 10;
 const MOST_STRETCHES: usize = 16;
+/// Bytes of a tensor of which four copies would not stay in a second-level cache.
+const LARGE: usize = 128 << 10;
 /// Updates that are worth ranges of the tensor, and the bytes of each.
 const MANY: usize = 1 << 14;
 const LINE: usize = 64;
@@ -299,8 +301,10 @@ pub(super) fn lower(
     let from = (updates.buf, updates.offset as isize);
     // The copies together are to be much smaller than the updates.
     let few = amount / (8 * bytes.max(1));
-    let stretches =
-        (amount / STRETCH).min(few.max(4)).min(amount / (2 * bytes.max(1))).min(MOST_STRETCHES / cx.devices);
+    let stretches = (amount / STRETCH)
+        .min(few.max(if bytes > LARGE { 2 } else { 4 }))
+        .min(amount / (2 * bytes.max(1)))
+        .min(MOST_STRETCHES / cx.devices);
     let longest = picks.nest.dims.iter().copied().max().unwrap_or(1);
     let buf = keep(cx, op, data.operands()[0], data.results()[0])?;
     let name = format!("scatter {elem} {:?} into {:?}", updates.dims, x.dims);
