@@ -61,6 +61,25 @@ fn a_collective_is_hidden_by_arithmetic_that_does_not_need_it() {
     close(lossy.seconds - free.seconds, 0.25 * free.communication_seconds);
 }
 
+/// What nothing waits for stands before a product whose sum the run ends with: it is left for the time of the sum.
+#[test]
+fn what_a_collective_waits_for_is_computed_first() {
+    let (x, c) = ("tensor<512x512xf32>", "tensor<512x256xf32>");
+    let source = format!(
+        r#"sdy.mesh @mesh = <["x"=4]>
+        func.func @main(%a: {x} {{sdy.sharding = #sdy.sharding<@mesh, [{{}}, {{"x"}}]>}},
+            %b: {x} {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{}}]>}}, %c: {c}) -> ({x}, {x}) {{
+          %own = stablehlo.dot_general %c, %c, contracting_dims = [1] x [1] : ({c}, {c}) -> {x}
+          %sum = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : ({x}, {x}) -> {x}
+          return %own, %sum : {x}, {x}
+        }}"#
+    );
+    let run = run(&source, "* 1 10\ndevice=1,1e6");
+    let own = run.ops.iter().filter(|op| op.collective.is_none()).map(|op| op.seconds).fold(0.0, f64::max);
+    assert!(own < run.communication_seconds);
+    close(run.seconds, run.compute_seconds + run.communication_seconds - own);
+}
+
 /// A large gather that is needed last could start at once; then the sum that everything waits for would come behind it.
 #[test]
 fn collectives_do_not_overtake_those_that_are_needed_first() {

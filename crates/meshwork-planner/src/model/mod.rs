@@ -36,7 +36,7 @@ const HELD: f64 = 1e-4;
 
 /// Networks up to this many nodes, as tied layers give, are divided this often to close the gap.
 const FEW_NODES: usize = 1500;
-const DIVISIONS: usize = 40;
+const DIVISIONS: usize = 100;
 
 /// A program on a mesh of a machine, as a network.
 pub struct Model {

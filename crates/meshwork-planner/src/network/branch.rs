@@ -1,11 +1,13 @@
 //! Divisions: where prices leave a gap between bound and labelling, labels are ruled out, and the labellings divided in two.
 //!
-//! Prices relax the limits: they see a large usage as if a share of it could be taken. Tied layers have such usages. Two things bring
+//! Prices relax the limits: they see a large usage as if a share of it could be taken. Tied layers have such usages. Three things bring
 //! bound and labelling together:
 //!
 //! - A label with which the bound is above a labelling that is known is forbidden. That raises the bound of the others.
-//! - Where there is none, the labels of one node are divided by what they use. Every labelling is in one half, so the least bound of
-//!   all halves is a bound for all. The half with the least bound is worked on next.
+//! - The labels of one node are divided by what they use. Every labelling is in one half, so the least bound of all halves is a bound
+//!   for all. The half with the least bound is worked on next.
+//! - In a half, labels for which others leave no room are forbidden as well ([`Core::narrow`]): where one node is bound to use much, others are not
+//!   left to share what remains.
 //!
 //! Messages and prices go on from where they were.
 
@@ -43,16 +45,21 @@ pub(super) fn divide(
             break;
         }
         let mut half = open.swap_remove(at);
-        let forbidden = target.map_or(0, |target| half.dual.forbid(&mut half.core, target));
-        let parts = match contested(&half, best) {
-            _ if forbidden > 0 => vec![half],
+        if let Some(target) = target {
+            half.dual.forbid(&mut half.core, target);
+        }
+        // What goes has no labelling within the limits that costs less than the best.
+        if !half.core.narrow() {
+            continue;
+        }
+        let parts = match contested(&half) {
             Some((node, much)) => half.divided(node, &much),
-            None => {
-                open.push(half);
-                break;
-            }
+            None => vec![half],
         };
         for mut part in parts {
+            if !part.core.narrow() {
+                continue;
+            }
             let mut walk = Walk::new(&part.core, part.dual.labelling(&part.core), seed.wrapping_add(division as u64));
             let prices = part.dual.best.clone();
             std::thread::scope(|scope| {
@@ -89,44 +96,31 @@ fn least(open: &[Half]) -> Option<usize> {
     (0..open.len()).min_by(|&a, &b| open[a].bound.total_cmp(&open[b].bound))
 }
 
-/// The node about whose usage the labelling of the prices and the best one differ most, in what it costs at these prices, and which of
-/// its labels use much; if they differ in no usage, a node in which they differ, and the label that the best one has.
-fn contested(half: &Half, best: &State) -> Option<(usize, Vec<bool>)> {
-    let (core, prices) = (&half.core, &half.dual.best);
-    let relaxed = half.dual.labelling(core);
-    let mut most: Option<(f64, usize, Vec<bool>)> = None;
-    for node in (0..core.len()).filter(|&node| relaxed.labels[node] != best.labels[node]) {
-        let range = core.range(node);
-        let used = &prices.of_label[range.clone()];
-        let (own, known) = (relaxed.labels[node] as usize, best.labels[node] as usize);
-        let apart = (used[own] - used[known]).abs();
-        if most.as_ref().is_some_and(|(most, ..)| apart <= *most) {
-            continue;
-        }
-        let much: Vec<bool> = (0..used.len())
-            .map(|label| if apart > 0.0 { used[label] > (used[own] + used[known]) / 2.0 } else { label == known })
-            .collect();
-        let is_open = |is: bool| core.costs[range.clone()].iter().zip(&much).any(|(c, m)| *m == is && *c < core.large);
-        if is_open(true) && is_open(false) {
-            most = Some((apart, node, much));
-        }
-    }
-    most.map(|(_, node, much)| (node, much)).or_else(|| widest(half))
-}
-
-/// The node whose open labels differ most in what their usage costs, and which of them use much: where the best labelling is in another
-/// half, it says nothing about this one.
-fn widest(half: &Half) -> Option<(usize, Vec<bool>)> {
-    let (core, prices) = (&half.core, &half.dual.best);
-    let mut most: Option<(f64, usize, f64)> = None;
+/// The node that should be divided, and which of its labels use much: of the labellings of the last passes, some have labels that use much
+/// and some others that use little, as if a share of the usage could be taken; what they use differs most there, at the prices. If it
+/// differs nowhere, a node about whose label they disagree, and all its labels but the one that most have.
+fn contested(half: &Half) -> Option<(usize, Vec<bool>)> {
+    let (core, prices, shares) = (&half.core, &half.dual.best.of_label, &half.dual.shares);
+    let mut most = (0.0, 0.0);
+    let mut found = None;
     for node in 0..core.len() {
-        let labels = core.range(node).filter(|&label| core.costs[label] < core.large);
-        let (low, high) = labels.fold((f64::INFINITY, 0.0_f64), |(low, high), label| {
-            (low.min(prices.of_label[label]), high.max(prices.of_label[label]))
-        });
-        if high - low > most.map_or(0.0, |(most, ..)| most) {
-            most = Some((high - low, node, (low + high) / 2.0));
+        let open: Vec<usize> = core.range(node).filter(|&label| core.costs[label] < core.large).collect();
+        let all: f64 = open.iter().map(|&label| shares[label]).sum();
+        let Some(&first) = open.iter().max_by(|&&a, &&b| shares[a].total_cmp(&shares[b])).filter(|_| all > 0.0) else {
+            continue;
+        };
+        let share = |&label: &usize| shares[label] / all;
+        let mean: f64 = open.iter().map(|label| share(label) * prices[*label]).sum();
+        let differs = |is: bool| open.iter().any(|&label| (prices[label] > mean) == is);
+        let apart = open.iter().map(|label| share(label) * (prices[*label] - mean).abs()).sum();
+        let apart: f64 = if differs(true) && differs(false) { apart } else { 0.0 };
+        let doubt = 1.0 - share(&first);
+        if (apart, doubt) > most {
+            most = (apart, doubt);
+            found = Some((node, first, mean));
         }
     }
-    most.map(|(_, node, middle)| (node, prices.of_label[core.range(node)].iter().map(|used| *used > middle).collect()))
+    let (node, first, mean) = found?;
+    let is_much = |label: usize| if most.0 > 0.0 { prices[label] > mean } else { label != first };
+    Some((node, core.range(node).map(is_much).collect()))
 }

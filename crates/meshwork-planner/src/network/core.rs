@@ -158,7 +158,7 @@ impl Core {
         }
     }
 
-    /// The sum over nodes and edges of how far finite costs lie apart: no change of labels can bring more.
+    /// The sum over nodes and edges of how far finite costs lie apart: no change of labels can bring more. No finite cost is as large.
     fn largest(&self, distinct: &[Table]) -> f64 {
         let spread = |costs: &[f64]| {
             let finite = costs.iter().filter(|cost| cost.is_finite());
@@ -168,7 +168,9 @@ impl Core {
         let nodes: f64 = (0..self.len()).map(|node| spread(&self.costs[self.range(node)])).sum();
         let of_table: Vec<f64> = distinct.iter().map(|table| spread(&table.by[0])).collect();
         let edges: f64 = self.tables.iter().map(|table| of_table[*table as usize]).sum();
-        (nodes + edges) * 2.0 + 1.0
+        let all = distinct.iter().flat_map(|table| &table.by[0]).chain(&self.costs);
+        let largest = all.filter(|cost| cost.is_finite()).fold(0.0, |most: f64, cost| most.max(*cost));
+        ((nodes + edges) * 2.0).max(largest) + 1.0
     }
 
     /// How many nodes there are.

@@ -17,6 +17,8 @@ pub(super) struct Dual {
     /// The usage above the limits, smoothed over passes.
     slope: Vec<f64>,
     step: f64,
+    /// For each label how many of the labellings of the last passes have it, as a share.
+    pub(super) shares: Vec<f64>,
     /// Passes since the bound last rose.
     stale: usize,
     done: usize,
@@ -34,6 +36,8 @@ const SHRINK: f64 = 0.6;
 const SMALLEST_STEP: f64 = 1e-3;
 /// The share of a pass in the slope.
 const FRESH: f64 = 0.4;
+/// The share of a pass in those of labels: some fifty passes count.
+const RECENT: f64 = 0.02;
 
 impl Dual {
     pub(super) fn new(core: &Core) -> Self {
@@ -45,6 +49,7 @@ impl Dual {
             bound: f64::NEG_INFINITY,
             slope: vec![0.0; core.limits.len()],
             step: 1.0,
+            shares: vec![0.0; core.costs.len()],
             stale: 0,
             done: 0,
         }
@@ -59,6 +64,7 @@ impl Dual {
             bound: f64::NEG_INFINITY,
             slope: self.slope.clone(),
             step: 1.0,
+            shares: self.shares.clone(),
             stale: 0,
             done: self.done,
         }
@@ -104,6 +110,10 @@ impl Dual {
                     self.bound = bound;
                     self.best.clone_from(&self.prices);
                 }
+            }
+            self.shares.iter_mut().for_each(|share| *share *= 1.0 - RECENT);
+            for (node, label) in self.messages.labels.iter().enumerate() {
+                self.shares[core.offsets[node] + *label as usize] += RECENT;
             }
             self.stale += 1;
             self.done += 1;

@@ -29,6 +29,7 @@ mod error;
 mod prices;
 mod random;
 mod reduce;
+mod room;
 mod search;
 mod solve;
 mod state;

@@ -60,7 +60,10 @@ pub fn solve(network: &Network, effort: &Effort, stop: &(dyn Fn() -> bool + Sync
         let (cost, excess) = network.evaluate(&labels)?;
         return Ok(Outcome { labels, cost, bound: f64::INFINITY, excess, core: 0, rounds: 0 });
     };
-    let core = Core::new(&reduced);
+    let whole = Core::new(&reduced);
+    let mut core = whole.clone();
+    let fits = core.narrow();
+    let core = if fits { core } else { whole };
     let (mut bound, mut rounds) = (0.0, 0);
     if core.len() > 0 {
         let (state, least, done) = search(&core, effort, stop);
@@ -69,9 +72,7 @@ pub fn solve(network: &Network, effort: &Effort, stop: &(dyn Fn() -> bool + Sync
     }
     reduced.expand(&mut labels);
     let (cost, excess) = network.evaluate(&labels)?;
-    // Even with the least that each node can use there is not enough.
-    let hopeless = reduced.limits.iter().any(|limit| *limit < 0);
-    let bound = if hopeless { f64::INFINITY } else { bound + reduced.constant };
+    let bound = if fits { bound + reduced.constant } else { f64::INFINITY };
     Ok(Outcome { labels, cost, bound, excess, core: core.len(), rounds })
 }
 

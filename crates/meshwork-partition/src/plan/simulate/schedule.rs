@@ -2,9 +2,9 @@
 //!
 //! A collective starts when its operands are there and the links of its axes are free. What runs as one loop starts when everything that
 //! it reads is there. There are two schedules, of which the shorter counts. In one, everything starts in program order. In the
-//! other, what is there first does: where the next operation needs a collective that is still under way, later ones that do not are
-//! done first, and so are collectives of which later operations wait for less. All rounds of a loop of the program are one block of time: what waits
-//! or overlaps in one round does so in each.
+//! other, collectives start as soon as they can, and of the operations that are there the one does of which the longest path leads to the end: what
+//! others wait for goes first, and what can be done at any time is left for when there is nothing else to do. Compilers that hide latencies order programs so.
+//! All rounds of a loop of the program are one block of time: what waits or overlaps in one round does so in each.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -57,7 +57,7 @@ pub(super) fn schedule(ops: &mut [PlannedOp], leader: &[usize], plan: &Plan, los
 enum Order {
     /// What is first in the program.
     Written,
-    /// What is there first.
+    /// Of what is there, what has the longest path to the end.
     Ready,
 }
 
@@ -103,6 +103,8 @@ struct Run<'a> {
     inside: Vec<Vec<usize>>,
     /// Who reads what a leader makes.
     readers: Vec<Vec<usize>>,
+    /// When each leader has to start for nothing to wait for it, counted from the end of the run; all 0 in program order.
+    due: Vec<f64>,
     /// How many operands are not there yet.
     waits: Vec<usize>,
     /// When the last operand is there, and whose result it is.
@@ -124,6 +126,7 @@ impl<'a> Run<'a> {
             members: vec![vec![]; count],
             inside: vec![vec![]; count + 1],
             readers: vec![vec![]; count],
+            due: vec![0.0; count],
             waits: vec![0; count],
             needs: vec![(0.0, None); count],
             ready: vec![0.0; count],
@@ -152,7 +155,24 @@ impl<'a> Run<'a> {
                 }
             }
         }
+        if order == Order::Ready {
+            run.set_due();
+        }
         run
+    }
+
+    /// Sets when leaders have to start. Readers, and what is inside a loop, stand behind.
+    fn set_due(&mut self) {
+        for i in (0..self.ops.len()).rev() {
+            let others = self.readers[i].iter().map(|&j| self.due[j]).fold(0.0, f64::min);
+            let inside = self.inside[i].iter().map(|&j| self.due[j]).fold(0.0, f64::min);
+            self.due[i] = others + inside - self.takes(i);
+        }
+    }
+
+    /// Seconds of the loop that `i` leads, by itself.
+    fn takes(&self, i: usize) -> f64 {
+        self.members[i].iter().map(|&m| self.ops[m].seconds * self.ops[m].runs()).sum()
     }
 
     /// Runs what is inside a loop or branch, or all of the program, from `start` on. Says when all of it is done.
@@ -160,12 +180,12 @@ impl<'a> Run<'a> {
         let inside = std::mem::take(&mut self.inside[around.unwrap_or(self.ops.len())]);
         let (mut now, mut end) = (start.max(self.free), start);
         let mut coming: BinaryHeap<Reverse<Moment>> = BinaryHeap::new();
-        let mut there: BinaryHeap<Reverse<usize>> = BinaryHeap::new();
+        let mut there: BinaryHeap<Reverse<Moment>> = BinaryHeap::new();
         for &i in &inside {
             self.needs[i].0 = self.needs[i].0.max(start);
             match self.order {
                 _ if self.waits[i] > 0 => {}
-                Order::Written => there.push(Reverse(i)),
+                Order::Written => there.push(Reverse(Moment(self.due[i], i))),
                 Order::Ready => coming.push(Reverse(Moment(self.needs[i].0, i))),
             }
         }
@@ -176,16 +196,16 @@ impl<'a> Run<'a> {
             };
             let done = match next {
                 None if self.order == Order::Written => match there.pop() {
-                    Some(Reverse(i)) => i,
+                    Some(Reverse(Moment(_, i))) => i,
                     None => break,
                 },
                 Some(i) if self.is_beside(i) => i,
                 Some(i) => {
-                    there.push(Reverse(i));
+                    there.push(Reverse(Moment(self.due[i], i)));
                     continue;
                 }
                 None => match (there.pop(), coming.peek()) {
-                    (Some(Reverse(i)), _) => i,
+                    (Some(Reverse(Moment(_, i))), _) => i,
                     (None, Some(Reverse(Moment(at, _)))) => {
                         now = *at;
                         continue;
@@ -207,7 +227,7 @@ impl<'a> Run<'a> {
                 self.waits[reader] -= 1;
                 match self.order {
                     _ if self.waits[reader] > 0 => {}
-                    Order::Written => there.push(Reverse(reader)),
+                    Order::Written => there.push(Reverse(Moment(self.due[reader], reader))),
                     Order::Ready => coming.push(Reverse(Moment(self.needs[reader].0, reader))),
                 }
             }
@@ -230,7 +250,7 @@ impl<'a> Run<'a> {
     /// Computes the loop that `i` leads, or runs what is inside it, from `now` on.
     fn compute(&mut self, i: usize, now: f64) {
         let start = now.max(self.needs[i].0);
-        let takes: f64 = self.members[i].iter().map(|&m| self.ops[m].seconds * self.ops[m].runs()).sum();
+        let takes = self.takes(i);
         if let Some(c) = self.ops[i].collective {
             self.times.communicate(&self.plan.collectives[c], start, takes, 0.0);
             self.times.expose(&self.plan.collectives[c], start + takes - self.free);
