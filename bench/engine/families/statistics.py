@@ -406,8 +406,3 @@ def factors(a, w, h):
         h = h * (w.T @ a) / (w.T @ w @ h + 1e-6)
         return w * (a @ h.T) / (w @ (h @ h.T) + 1e-6), h
     return repeat(10, step, (w + 0.1, h + 0.1))[1]
-KEY = ints(2**31 - 1, 2, dtype=np.uint32)
-problem(F, "poisson numbers", KEY, split=(None,))(
-    lambda k: jax.random.poisson(jax.random.wrap_key_data(k), 4.0, (20000,)).astype(jnp.float32))
-problem(F, "binomial numbers", KEY, split=(None,))(
-    lambda k: jax.random.binomial(jax.random.wrap_key_data(k), 20, 0.3, (20000,)))
