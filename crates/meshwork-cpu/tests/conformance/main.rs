@@ -33,7 +33,7 @@ macro_rules! conformance {
         }
     };
     (@ programs $engine:expr) => {
-        conformance!(@ $engine; ops: chains, softmax, first_elements_by_custom_call, first_elements_of_sorted, slices_of_joined, products, results);
+        conformance!(@ $engine; ops: chains, softmax, first_elements_of_sorted, slices_of_joined, products, results);
         conformance!(@ $engine; control: loops, branches, captured, scans, nested);
         conformance!(@ $engine; collectives: reduce, gather, scatter, exchange, ragged, permute, loops_with_communication,
             identity, shared_results, slices_by_device, parts_of_buffers, by_axes, equal_operands, past_the_caches);

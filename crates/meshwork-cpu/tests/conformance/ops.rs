@@ -38,50 +38,6 @@ pub fn softmax(c: &Check) {
     one(c, &[("x", &x)], &body, &x);
 }
 
-pub fn first_elements_by_custom_call(c: &Check) {
-    let compare = |elem: &str, direction: &str| {
-        let z = tensor(&[], elem);
-        let name = format!("top_k_{}_{elem}_comparator", direction.to_lowercase());
-        let order = if elem.contains('f') { ", TOTALORDER" } else { "" };
-        let body = format!(
-            "%0 = stablehlo.compare {direction}, %a, %b{order} : ({z}, {z}) -> tensor<i1>\nreturn %0 : tensor<i1>"
-        );
-        let rest = "%c: tensor<i32>, %d: tensor<i32>";
-        (format!("func.func private @{name}(%a: {z}, %b: {z}, {rest}) -> tensor<i1> {{ {body} }}"), name)
-    };
-    for elem in ["f32", "f64", "bf16", "i32", "ui8"] {
-        for (dims, dim, k) in
-            [([4, 9], 1, 3), ([9, 4], 0, 2), ([3, 1], 1, 1), ([2, 5], 1, 5), ([0, 5], 1, 2), ([2, 7], 1, 0)]
-        {
-            let mut short = dims;
-            short[dim] = k;
-            let (x, places, z) = (tensor(&dims, elem), tensor(&dims, "i32"), tensor(&[], elem));
-            let (v, p) = (tensor(&short, elem), tensor(&short, "i32"));
-            for direction in ["GT", "LT"] {
-                let (comparator, name) = compare(elem, direction);
-                c.single(&format!(
-                    "{comparator}
-                     func.func @main(%x: {x}, %i: {places}, %v: {z}, %p: tensor<i32>) -> ({v}, {p}) {{
-                       %0:2 = stablehlo.custom_call @ApproxTopK(%x, %i, %v, %p) {{called_computations = [@{name}],
-                         mhlo.backend_config = {{aggregate_to_topk = true, reduction_dim = {dim} : i64, top_k = {k} : i64}}}}
-                         : ({x}, {places}, {z}, tensor<i32>) -> ({v}, {p})
-                       return %0#0, %0#1 : {v}, {p}
-                     }}"
-                ));
-            }
-            for largest in [true, false].into_iter().filter(|_| dim == 1) {
-                c.single(&format!(
-                    "func.func @main(%x: {x}) -> ({v}, {p}) {{
-                       %0:2 = stablehlo.custom_call @mhlo.topk(%x) {{mhlo.attributes = {{k = {k} : i64, largest = {largest}}}}}
-                         : ({x}) -> ({v}, {p})
-                       return %0#0, %0#1 : {v}, {p}
-                     }}"
-                ));
-            }
-        }
-    }
-}
-
 pub fn first_elements_of_sorted(c: &Check) {
     let (x, place) = (tensor(&[3, 90], "f32"), tensor(&[3, 90], "i32"));
     let sorted = "%s:2 = \"stablehlo.sort\"(%x, %y) <{dimension = 1 : i64, is_stable = true}> ({

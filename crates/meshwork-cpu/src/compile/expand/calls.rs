@@ -113,3 +113,81 @@ pub(super) fn top_k_of_narrow(module: &mut Module, op: OpId) -> bool {
         Ok(Some(vec![b.convert(both[0], elem)?, both[1]]))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use meshwork_ir::{ElementType, Literal};
+
+    use crate::compile::testing::{check, check_on};
+
+    /// `ApproxTopK` as JAX writes it, along `dim` of arrays of these extents.
+    fn approximate(elem: &str, dims: [i64; 2], dim: usize, k: i64, direction: &str) -> String {
+        let mut short = dims;
+        short[dim] = k;
+        let ty = |dims: [i64; 2], elem: &str| format!("tensor<{}x{}x{elem}>", dims[0], dims[1]);
+        let (x, i, v, p) = (ty(dims, elem), ty(dims, "i32"), ty(short, elem), ty(short, "i32"));
+        let order = if elem.contains('f') { ", TOTALORDER" } else { "" };
+        let name = format!("top_k_{}_{elem}_comparator", direction.to_lowercase());
+        format!(
+            "func.func private @{name}(%a: tensor<{elem}>, %b: tensor<{elem}>, %p: tensor<i32>, %q: tensor<i32>) -> tensor<i1> {{
+               %0 = stablehlo.compare {direction}, %a, %b{order} : (tensor<{elem}>, tensor<{elem}>) -> tensor<i1>
+               return %0 : tensor<i1>
+             }}
+             func.func @main(%x: {x}, %i: {i}, %v: tensor<{elem}>, %p: tensor<i32>) -> ({v}, {p}) {{
+               %0:2 = stablehlo.custom_call @ApproxTopK(%x, %i, %v, %p) {{called_computations = [@{name}],
+                 mhlo.backend_config = {{aggregate_to_topk = true, reduction_dim = {dim} : i64, top_k = {k} : i64}}}}
+                 : ({x}, {i}, tensor<{elem}>, tensor<i32>) -> ({v}, {p})
+               return %0#0, %0#1 : {v}, {p}
+             }}"
+        )
+    }
+
+    #[test]
+    fn first_elements() {
+        for elem in ["f32", "f64", "bf16", "i32", "ui8", "f8E5M2"] {
+            for (dims, dim, k) in [
+                ([4, 9], 1, 3),
+                ([9, 4], 0, 2),
+                ([3, 1], 1, 1),
+                ([2, 5], 1, 5),
+                ([0, 5], 1, 2),
+                ([2, 7], 1, 0),
+                ([3, 90], 1, 2),
+            ] {
+                for direction in ["GT", "LT"] {
+                    let text = check(&approximate(elem, dims, dim, k, direction), 0.0);
+                    assert!(!text.contains("evaluator"), "{text}");
+                }
+                for largest in [true, false].into_iter().filter(|_| dim == 1) {
+                    let [m, n] = dims;
+                    let text = check(
+                        &format!(
+                            "func.func @main(%x: tensor<{m}x{n}x{elem}>) -> (tensor<{m}x{k}x{elem}>, tensor<{m}x{k}xi32>) {{
+                               %0:2 = stablehlo.custom_call @mhlo.topk(%x) {{mhlo.attributes = {{k = {k} : i64, largest = {largest}}}}}
+                                 : (tensor<{m}x{n}x{elem}>) -> (tensor<{m}x{k}x{elem}>, tensor<{m}x{k}xi32>)
+                               return %0#0, %0#1 : tensor<{m}x{k}x{elem}>, tensor<{m}x{k}xi32>
+                             }}"
+                        ),
+                        0.0,
+                    );
+                    assert!(!text.contains("evaluator"), "{text}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn first_elements_of_what_is_no_number() {
+        let numbers = [1.0, f64::NAN, -0.0, f64::INFINITY, 0.0, -f64::NAN, f64::NEG_INFINITY, 1.0, -1e-42];
+        let x = Literal::from_f64s([1, 9], ElementType::F32, &numbers).unwrap();
+        let places =
+            Literal::from_f64s([1, 9], ElementType::I32, &[8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0, 0.0]).unwrap();
+        let [zero, none] = [ElementType::F32, ElementType::I32].map(|e| Literal::from_f64s([], e, &[0.0]).unwrap());
+        for direction in ["GT", "LT"] {
+            for k in [1, 4, 9] {
+                let args = [x.clone(), places.clone(), zero.clone(), none.clone()];
+                check_on(&approximate("f32", [1, 9], 1, k, direction), &args, 0.0);
+            }
+        }
+    }
+}

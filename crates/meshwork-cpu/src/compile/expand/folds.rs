@@ -19,7 +19,7 @@ const ENOUGH: i64 = 512;
 const MANY: i64 = 1 << 12;
 
 /// Elements of a row that are combined by one expression, those of stacked arrays, and rows from which on that is worth it.
-const SHORT: i64 = 4;
+const SHORT: i64 = 8;
 const STACKED: i64 = 16;
 const MANY_SHORT: i64 = 1 << 10;
 
@@ -301,9 +301,13 @@ mod tests {
     /// The place of the greatest of a few elements, and what else a body finds, in one loop; of equal ones the first is meant.
     #[test]
     fn short_rows_are_one_expression() {
-        for (dims, out, over) in
-            [("1500x3", "1500", 1), ("4x1031", "1031", 0), ("40x2x30", "40x30", 1), ("1100x1", "1100", 1)]
-        {
+        for (dims, out, over) in [
+            ("1500x3", "1500", 1),
+            ("4x1031", "1031", 0),
+            ("40x2x30", "40x30", 1),
+            ("1100x1", "1100", 1),
+            ("1100x8", "1100", 1),
+        ] {
             for (elem, direction) in [("f32", "GT"), ("f64", "LT"), ("ui8", "GT"), ("i32", "LT")] {
                 let (x, y) = (format!("tensor<{dims}x{elem}>"), format!("tensor<{out}x{elem}>"));
                 let (i, j) = (format!("tensor<{dims}xi32>"), format!("tensor<{out}xi32>"));
