@@ -130,4 +130,92 @@ mod tests {
              %p = stablehlo.subtract %j, %three : tensor<i32>",
         );
     }
+
+    /// Counters of all types, some of which wrap round, and how often a comparison with them holds.
+    #[test]
+    fn counters_that_wrap_round() {
+        let all = u64::MAX;
+        for (ty, first, step, compare, with) in [
+            ("i8", "0", "1", "LT", "0".to_owned()),
+            ("i8", "100", "1", "GE", "100".to_owned()),
+            ("ui8", "3", "255", "LE", "3".to_owned()),
+            ("ui8", "250", "1", "GT", "5".to_owned()),
+            ("i16", "32760", "1", "LT", "0".to_owned()),
+            ("i32", "2147483645", "1", "LT", "0".to_owned()),
+            ("i32", "-5", "2", "LT", "0".to_owned()),
+            ("ui32", "4294967293", "1", "GT", "5".to_owned()),
+            ("i64", "9223372036854775804", "1", "LT", "0".to_owned()),
+            ("ui64", "18446744073709551613", "1", "GT", "5".to_owned()),
+            ("ui64", "3", "1", "LT", (all - 2).to_string()),
+        ] {
+            for turns in [1, 7, 200] {
+                check(
+                    &format!(
+                        "func.func @main() -> (tensor<i32>, tensor<{ty}>) {{
+                        %zero = stablehlo.constant dense<0> : tensor<i32>
+                        %first = stablehlo.constant dense<{first}> : tensor<{ty}>
+                        %0:3 = stablehlo.while(%i = %zero, %j = %first, %n = %zero) : tensor<i32>, tensor<{ty}>, tensor<i32>
+                        cond {{
+                            %b = stablehlo.constant dense<{turns}> : tensor<i32>
+                            %c = stablehlo.compare LT, %i, %b : (tensor<i32>, tensor<i32>) -> tensor<i1>
+                            stablehlo.return %c : tensor<i1>
+                        }} do {{
+                            %one = stablehlo.constant dense<1> : tensor<i32>
+                            %step = stablehlo.constant dense<{step}> : tensor<{ty}>
+                            %with = stablehlo.constant dense<{with}> : tensor<{ty}>
+                            %k = stablehlo.add %i, %one : tensor<i32>
+                            %l = stablehlo.add %j, %step : tensor<{ty}>
+                            %c = stablehlo.compare {compare}, %j, %with : (tensor<{ty}>, tensor<{ty}>) -> tensor<i1>
+                            %d = stablehlo.convert %c : (tensor<i1>) -> tensor<i32>
+                            %m = stablehlo.add %n, %d : tensor<i32>
+                            stablehlo.return %k, %l, %m : tensor<i32>, tensor<{ty}>, tensor<i32>
+                        }}
+                        return %0#2, %0#1 : tensor<i32>, tensor<{ty}> }}"
+                    ),
+                    0.0,
+                );
+            }
+        }
+    }
+
+    /// Loops whose own counter wraps round before it reaches its bound, or goes down as one without sign.
+    #[test]
+    fn turns_of_counters_that_wrap_round() {
+        for (ty, first, compare, bound, step) in [
+            ("i8", "0", "LT", "127", "3"),
+            ("i8", "0", "LT", "126", "3"),
+            ("ui8", "10", "LT", "20", "255"),
+            ("ui8", "10", "GT", "0", "255"),
+            ("ui8", "200", "LE", "254", "1"),
+            ("i8", "100", "GE", "-126", "-3"),
+            ("i32", "2147483640", "LT", "2147483646", "1"),
+            ("ui64", "18446744073709551610", "LT", "18446744073709551615", "1"),
+        ] {
+            check(
+                &format!(
+                    "func.func @main() -> (tensor<i32>, tensor<i32>) {{
+                    %zero = stablehlo.constant dense<0> : tensor<i32>
+                    %first = stablehlo.constant dense<{first}> : tensor<{ty}>
+                    %0:3 = stablehlo.while(%i = %first, %j = %zero, %n = %zero) : tensor<{ty}>, tensor<i32>, tensor<i32>
+                    cond {{
+                        %b = stablehlo.constant dense<{bound}> : tensor<{ty}>
+                        %c = stablehlo.compare {compare}, %i, %b : (tensor<{ty}>, tensor<{ty}>) -> tensor<i1>
+                        stablehlo.return %c : tensor<i1>
+                    }} do {{
+                        %one = stablehlo.constant dense<1> : tensor<i32>
+                        %five = stablehlo.constant dense<5> : tensor<i32>
+                        %step = stablehlo.constant dense<{step}> : tensor<{ty}>
+                        %k = stablehlo.add %i, %step : tensor<{ty}>
+                        %l = stablehlo.add %j, %one : tensor<i32>
+                        %c = stablehlo.compare GT, %j, %five : (tensor<i32>, tensor<i32>) -> tensor<i1>
+                        %d = stablehlo.convert %c : (tensor<i1>) -> tensor<i32>
+                        %m = stablehlo.add %n, %d : tensor<i32>
+                        stablehlo.return %k, %l, %m : tensor<{ty}>, tensor<i32>, tensor<i32>
+                    }}
+                    return %0#1, %0#2 : tensor<i32>, tensor<i32> }}"
+                ),
+                0.0,
+            );
+        }
+    }
 }

@@ -32,9 +32,12 @@ pub(crate) fn trip_count(module: &Module, op: OpId) -> Option<u64> {
         ("GE", -1) => i128::from(start) - i128::from(bound) + 1,
         _ => return None,
     };
-    // The counter must not wrap round on the way to the bound.
-    let last = i128::from(bound) + i128::from(step) * 2;
-    let fits = last >= i128::from(i32::MIN) && last <= i128::from(i32::MAX);
+    // The counter must not wrap round on the way to the bound, or just beyond it.
+    let (low, high) = crate::fuse::whole(module.ty(*module.op(op).operands().get(index)?).elem()?)?;
+    let beyond =
+        i128::from(bound) + i128::from(step) - if direction.ends_with('T') { i128::from(step.signum()) } else { 0 };
+    let fits = |n: i128| n >= i128::from(low.max(i32::MIN.into())) && n <= i128::from(high.min(i32::MAX.into()));
+    let fits = fits(start.into()) && fits(beyond);
     fits.then(|| distance.max(0).unsigned_abs().div_ceil(u128::from(step.unsigned_abs())) as u64)
 }
 

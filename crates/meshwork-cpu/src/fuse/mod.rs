@@ -47,7 +47,7 @@ use graph::Node;
 pub(crate) use group::State;
 use numbers::lane;
 pub(crate) use numbers::{Arithmetic, apply, cost, is_arithmetic, on};
-pub(crate) use range::{Devices, comparison, range};
+pub(crate) use range::{Devices, comparison, range, whole};
 pub use work::Fused;
 
 /// Least and greatest integer of an element type.

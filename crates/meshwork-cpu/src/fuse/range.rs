@@ -50,15 +50,25 @@ fn bounded(module: &Module, value: ValueId, devices: Devices, depth: usize) -> O
     if depth > MAX_DEPTH {
         return None;
     }
-    if let Some(v) = crate::compile::constant(module, value) {
-        return Some((v, v));
-    }
-    if let Def::Arg(block, i) = module.value(value).def() {
-        return counter(module, block, i as usize);
-    }
+    let found = match (crate::compile::constant(module, value), module.value(value).def()) {
+        (Some(v), _) => (v, v),
+        (None, Def::Arg(block, i)) => counter(module, block, i as usize)?,
+        (None, _) => computed(module, value, devices, depth)?,
+    };
+    let (low, high) = whole(module.ty(value).elem()?)?;
+    (low <= found.0 && found.1 <= high).then_some(found)
+}
+
+/// The least and greatest integer of a type, of which those from 2^63 on are left out: what stays inside has not wrapped round.
+pub(crate) fn whole(elem: ElementType) -> Option<(i64, i64)> {
+    if elem == ElementType::UI64 { Some((0, i64::MAX)) } else { limits(lane(elem)?) }
+}
+
+/// Bounds of what an operation computes, were there no end of numbers.
+fn computed(module: &Module, value: ValueId, devices: Devices, depth: usize) -> Option<(i64, i64)> {
     let op = module.op(module.def_op(value)?);
     let of = |i: usize| bounded(module, *op.operands().get(i)?, devices, depth + 1);
-    let found = match op.kind() {
+    Some(match op.kind() {
         OpKind::Source(SourceOp::PartitionId) => devices.partitions,
         OpKind::Source(SourceOp::ReplicaId) => (0, devices.replicas),
         OpKind::Source(SourceOp::Iota) => {
@@ -98,11 +108,7 @@ fn bounded(module: &Module, value: ValueId, devices: Devices, depth: usize) -> O
         OpKind::Binary(BinaryOp::Divide) => divide(of(0)?, of(1)?)?,
         OpKind::Binary(BinaryOp::Remainder) => remainder(of(0)?, of(1)?)?,
         _ => return None,
-    };
-    let elem = module.ty(value).elem()?;
-    // What stays below 2^63 does not wrap round.
-    let (low, high) = if elem == ElementType::UI64 { (0, i64::MAX) } else { limits(lane(elem)?)? };
-    (low <= found.0 && found.1 <= high).then_some(found)
+    })
 }
 
 /// What the comparison `op` gives on all of `devices`, if the bounds of what it compares decide it.

@@ -114,6 +114,12 @@ fn series(b: &mut Builder<'_>, s: Exponent, q: Val) -> Val {
     let (least, most) = (b.num(D, BASES.0), b.num(D, BASES.1));
     let (above, below) = (b.cmp(Cmp::Ge, q, least), b.cmp(Cmp::Le, q, most));
     let mut covered = b.bin(BinaryOp::And, above, below);
+    if digits == D {
+        // Where powers vanish, the sum may not yet.
+        let tiny = b.num(D, f64::MIN_POSITIVE);
+        let is_normal = b.cmp(Cmp::Gt, first, tiny);
+        covered = b.bin(BinaryOp::And, covered, is_normal);
+    }
     match s {
         Exponent::Fixed(s) if s > 1.0 && s <= MOST => {}
         Exponent::Fixed(_) => return nan,
