@@ -4,6 +4,7 @@ use meshwork_ir::attr::DotDims;
 use meshwork_ir::op::{CollectiveOp, ContractOp, MovementOp};
 use meshwork_ir::{Attr, Dense, Module, OpId, OpKind, OpSpec, Type, ValueId, ValueMap};
 
+use super::expand::replace;
 use crate::kernel::ir::Combine;
 use crate::library::is_identity;
 
@@ -131,6 +132,7 @@ pub(crate) fn slice_of_joined(module: &mut Module, op: OpId) -> bool {
     let (Some(mut start), Some(mut limit)) = (data.i64s("start_indices"), data.i64s("limit_indices")) else {
         return false;
     };
+    let strides = data.i64s("strides").unwrap_or_else(|| vec![1; start.len()]);
     let Some(def) = module.def_op(whole).filter(|_| module.value(whole).uses().len() == 1) else { return false };
     let join = module.op(def);
     let dim = join.int("dimension").and_then(|d| usize::try_from(d).ok()).filter(|&d| d < start.len());
@@ -148,24 +150,11 @@ pub(crate) fn slice_of_joined(module: &mut Module, op: OpId) -> bool {
     if touched.is_empty() || touched.len() == join.operands().len() {
         return false;
     }
-    let mut x = touched[0];
-    if touched.len() > 1 {
-        let mut dims = module.ty(whole).dims().to_vec();
-        dims[dim] = touched.iter().map(|&v| module.ty(v).dims()[dim]).sum();
-        let Some(elem) = module.ty(whole).elem() else { return false };
-        let spec = OpSpec::new(OpKind::Movement(MovementOp::Concatenate))
-            .operands(touched)
-            .results([Type::tensor(dims, elem)])
-            .attr("dimension", Attr::i64(dim as i64))
-            .loc(join.loc.clone());
-        let joined = module.push_before(op, spec);
-        x = module.result(joined);
-    }
     (start[dim], limit[dim]) = (start[dim] - before, limit[dim] - before);
-    module.set_operand(op, 0, x);
-    module.op_mut(op).attrs.set("start_indices", Attr::i64s(start));
-    module.op_mut(op).attrs.set("limit_indices", Attr::i64s(limit));
-    true
+    replace(module, op, |b| {
+        let x = if let [one] = touched[..] { one } else { b.concatenate(&touched, dim as i64)? };
+        Ok(Some(vec![b.slice(x, &start, &limit, &strides)?]))
+    })
 }
 
 /// The only slice of padding is padding by less, possibly less than nothing: its elements are then side by side.

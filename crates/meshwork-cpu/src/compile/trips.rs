@@ -4,7 +4,7 @@ use meshwork_ir::op::{BinaryOp, MixedOp, MovementOp, SourceOp};
 use meshwork_ir::{Attr, BlockId, Def, Module, OpId, OpKind, ValueId};
 
 /// The number of rounds of the `while` loop `op`: its condition compares a carry with a constant, the carry starts at
-/// a constant and grows by one.
+/// a constant and grows or falls by one, or by more.
 pub(crate) fn trip_count(module: &Module, op: OpId) -> Option<u64> {
     let (cond, body) = (module.body_of(op, 0)?, module.body_of(op, 1)?);
     let &[test] = module.returned(cond) else { return None };
@@ -34,10 +34,10 @@ pub(crate) fn trip_count(module: &Module, op: OpId) -> Option<u64> {
     };
     // The counter must not wrap round on the way to the bound, or just beyond it.
     let (low, high) = crate::fuse::whole(module.ty(*module.op(op).operands().get(index)?).elem()?)?;
-    let beyond =
-        i128::from(bound) + i128::from(step) - if direction.ends_with('T') { i128::from(step.signum()) } else { 0 };
-    let fits = |n: i128| n >= i128::from(low.max(i32::MIN.into())) && n <= i128::from(high.min(i32::MAX.into()));
-    let fits = fits(start.into()) && fits(beyond);
+    let strict = if direction.ends_with('T') { step.signum() } else { 0 };
+    let beyond = i128::from(bound) + i128::from(step) - i128::from(strict);
+    let counted = low.max(i32::MIN.into()).into()..=high.min(i32::MAX.into()).into();
+    let fits = counted.contains(&i128::from(start)) && counted.contains(&beyond);
     fits.then(|| distance.max(0).unsigned_abs().div_ceil(u128::from(step.unsigned_abs())) as u64)
 }
 

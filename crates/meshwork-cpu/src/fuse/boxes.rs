@@ -159,7 +159,8 @@ impl Compiler<'_> {
             let with = |dim: usize| -> i64 {
                 (0..rank).filter(|&d| d == dim || beside >> d & 1 == 1).map(|d| hi[d] - lo[d]).product()
             };
-            // Whether they would be neighbors in memory, with those that are side by side inside of them, and enough rows of them.
+            // Whether these elements, and inside each of them those of dimensions that are side by side already, are all neighbors in
+            // memory, and there are enough rows of them.
             let is_interleaved = |dim: usize| {
                 let of = |dims: std::ops::Range<usize>| -> i64 { dims.map(|d| hi[d] - lo[d]).product() };
                 let inside = of(dim + 1..rank);

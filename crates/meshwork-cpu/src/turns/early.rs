@@ -45,7 +45,7 @@ pub(super) fn placed(ops: Vec<Op>, stores: Vec<Op>, memory: impl Fn(u16) -> Opti
     if ops.len() > MOST || stores.iter().any(moves) || stores.iter().filter_map(moved).count() < FEWEST {
         return [ops, stores].concat();
     }
-    // Where the loads of each row are last used; of what is stored at the end, there.
+    // Where the loads of each row are last used.
     let mut read: Vec<usize> = vec![];
     let mut note = |v: Val, at: usize| {
         let Op::Load(arg) = ops[usize::from(v)] else { return };
@@ -56,15 +56,11 @@ pub(super) fn placed(ops: Vec<Op>, stores: Vec<Op>, memory: impl Fn(u16) -> Opti
     for (at, op) in ops.iter().enumerate() {
         op.operands().for_each(|v| note(v, at));
     }
-    for op in &stores {
-        op.operands().for_each(|v| note(v, usize::MAX));
-    }
     let mut early: Vec<Vec<(u16, Val)>> = vec![vec![]; ops.len()];
     let mut late: Vec<Op> = vec![];
     for op in stores {
-        let place = moved(&op).map(|(row, arg, v)| (read.get(row).copied().unwrap_or(0).max(v.into()), arg, v));
-        match place.filter(|place| place.0 < ops.len()) {
-            Some((at, arg, v)) => early[at].push((arg, v)),
+        match moved(&op) {
+            Some((row, arg, v)) => early[read.get(row).copied().unwrap_or(0).max(v.into())].push((arg, v)),
             None => late.push(op),
         }
     }

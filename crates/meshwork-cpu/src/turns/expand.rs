@@ -52,7 +52,7 @@ pub(crate) trait Expand<'m> {
             let number = (bits << unused).cast_signed() >> unused;
             return Some(self.constant(Ty::I32, number.clamp(0, most) as u64));
         }
-        let (least, greatest) = fuse::limits_of(ty.elem()).or((ty == Ty::U64).then_some((0, i64::MAX)))?;
+        let (least, greatest) = fuse::whole(ty.elem())?;
         let mut inside = index;
         if least < 0 {
             let zero = self.constant(ty, 0);

@@ -1,6 +1,5 @@
 //! Functions where they are hard: sine, cosine and tangent of `f32` far from zero, by the angle in quarter circles, modulo a whole one, in
-//! `f64` and all its digits; the remainder of a number by a much smaller one; and what is left to the
-//! reference.
+//! `f64` and all its digits; the remainder of a number by a much smaller one; and what is left to the reference.
 
 use meshwork_eval::special;
 

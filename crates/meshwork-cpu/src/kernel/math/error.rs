@@ -2,8 +2,8 @@
 
 use super::super::build::Builder;
 use super::super::ir::{BinaryOp, Cmp, Ty, UnaryOp, Val};
-use super::copysign;
 use super::wide::{exp_near, reduce};
+use super::{copysign, exact_mul};
 
 const D: Ty = Ty::F64;
 
@@ -64,9 +64,8 @@ fn parts(b: &mut Builder<'_>, x: Val) -> (Val, Val, Val) {
     let p = b.poly(t, &SCALED);
     let p = b.mul(p, inverse);
     // What rounding the square lost counts: the exponential makes a part of the result of it.
-    let square = b.mul(bounded, bounded);
+    let (square, lost) = exact_mul(b, bounded, bounded);
     let minus = b.un(UnaryOp::Negate, square);
-    let lost = b.fma(bounded, bounded, minus);
     let (r, first, second) = reduce(b, minus);
     let r = b.sub(r, lost);
     let e = exp_near(b, r);

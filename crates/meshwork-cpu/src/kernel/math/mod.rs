@@ -176,8 +176,7 @@ fn is_infinite(b: &mut Builder<'_>, f: UnaryOp, x: Val) -> Val {
 fn halves(b: &mut Builder<'_>, x: Val, y: Val) -> Option<Val> {
     use super::ir::Cmp;
     let ty = b.ty(x);
-    let Op::Const(_, bits) = b.ops[usize::from(y)] else { return None };
-    let twice = 2.0 * if ty == Ty::F32 { f64::from(f32::from_bits(bits as u32)) } else { f64::from_bits(bits) };
+    let twice = 2.0 * constant(b, y)?;
     if twice.fract() != 0.0 || !(1.0..=8.0).contains(&twice.abs()) {
         return None;
     }
@@ -202,6 +201,22 @@ fn halves(b: &mut Builder<'_>, x: Val, y: Val) -> Option<Val> {
     } else {
         power
     })
+}
+
+/// The float that `v` always is.
+fn constant(b: &Builder<'_>, v: Val) -> Option<f64> {
+    match b.ops[usize::from(v)] {
+        Op::Const(Ty::F32, bits) => Some(f32::from_bits(bits as u32).into()),
+        Op::Const(Ty::F64, bits) => Some(f64::from_bits(bits)),
+        _ => None,
+    }
+}
+
+/// The product of `x` and `y`, and what rounding takes from it.
+fn exact_mul(b: &mut Builder<'_>, x: Val, y: Val) -> (Val, Val) {
+    let product = b.mul(x, y);
+    let minus = b.un(UnaryOp::Negate, product);
+    (product, b.fma(x, y, minus))
 }
 
 /// The number next to `x` on the way to `y`.

@@ -2,7 +2,7 @@
 
 use super::super::build::Builder;
 use super::super::ir::{BinaryOp, Cmp, Op, Ty, UnaryOp, Val};
-use super::copysign;
+use super::{constant, copysign};
 
 /// Up to how many times the divisor a number may be for its quotient to be exact as an integer, and right or one too many.
 pub const fn times(ty: Ty) -> f64 {
@@ -33,7 +33,6 @@ pub fn rem(b: &mut Builder<'_>, x: Val, y: Val) -> Val {
 
 /// Whether `y` is always the same power of two from one on, by which quotients are exact or whole anyway.
 fn is_whole_power(b: &Builder<'_>, y: Val) -> bool {
-    let Op::Const(ty, bits) = b.ops[usize::from(y)] else { return false };
-    let number = if ty == Ty::F32 { f64::from(f32::from_bits(bits as u32)) } else { f64::from_bits(bits) };
+    let Some(number) = constant(b, y) else { return false };
     (1.0..=1_048_576.0).contains(&number) && number.fract() == 0.0 && (number as u64).is_power_of_two()
 }

@@ -2,8 +2,8 @@
 
 use super::super::build::Builder;
 use super::super::ir::{BinaryOp, Cmp, Op, Ty, UnaryOp, Val};
-use super::copysign;
 use super::logarithm::Logarithm;
+use super::{constant, copysign, exact_mul};
 
 const F: Ty = Ty::F32;
 
@@ -89,8 +89,7 @@ pub fn exp(b: &mut Builder<'_>, x: Val) -> Val {
 
 /// Whether `x` follows from a square or a size that it is never positive, unless it is NaN, as the exponents of densities are.
 fn is_never_positive(b: &Builder<'_>, x: Val) -> bool {
-    let is_negative =
-        |v: Val| matches!(b.ops[usize::from(v)], Op::Const(Ty::F32, bits) if f32::from_bits(bits as u32) < 0.0);
+    let is_negative = |v: Val| constant(b, v).is_some_and(|number| number < 0.0);
     let is_size = |v: Val| match b.ops[usize::from(v)] {
         Op::Binary(BinaryOp::Multiply, x, y) => x == y,
         Op::Unary(UnaryOp::Abs, _) => true,
@@ -357,9 +356,8 @@ pub fn erfc(b: &mut Builder<'_>, x: Val) -> Val {
     let t = b.div(less, more);
     let p = b.poly(t, &SCALED);
     // What rounding the square lost counts: the exponential makes a part of the result of it.
-    let square = b.mul(bounded, bounded);
+    let (square, lost) = exact_mul(b, bounded, bounded);
     let minus = b.un(UnaryOp::Negate, square);
-    let lost = b.fma(bounded, bounded, minus);
     let (r, power) = reduce(b, minus);
     let r = b.sub(r, lost);
     let e = exp_near(b, r);

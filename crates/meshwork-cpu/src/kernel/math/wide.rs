@@ -2,9 +2,9 @@
 
 use super::super::build::Builder;
 use super::super::ir::{BinaryOp, Cmp, Op, Ty, UnaryOp, Val};
-use super::copysign;
 use super::logarithm::Logarithm;
 use super::single::product;
+use super::{copysign, exact_mul};
 
 const D: Ty = Ty::F64;
 
@@ -149,6 +149,17 @@ pub fn split(b: &mut Builder<'_>, x: Val) -> (Val, Val) {
     (exponent, b.add(fraction, root))
 }
 
+/// 2/(2n+3): ln((1+s)/(1-s)) = 2s + s·z·(2/3 + 2/5 z + ...) with z = s².
+const SERIES: [f64; 10] = {
+    let mut out = [0.0; 10];
+    let mut n = 0;
+    while n < out.len() {
+        out[n] = 2.0 / (2 * n + 3) as f64;
+        n += 1;
+    }
+    out
+};
+
 /// `ln(x + lost)` for positive normal x and much smaller `lost`; the exponent of x counts `more` above what its bits say.
 fn log_normal(b: &mut Builder<'_>, x: Val, more: Option<Val>, lost: Option<Val>) -> Val {
     let high = b.num(D, LN2.0);
@@ -160,16 +171,6 @@ fn log_normal(b: &mut Builder<'_>, x: Val, more: Option<Val>, lost: Option<Val>)
 /// The same as an exponent, by which the high part of [`LN2`] is to be multiplied, and two parts whose difference is the rest; the
 /// second is the smaller.
 fn log_parts(b: &mut Builder<'_>, x: Val, more: Option<Val>, lost: Option<Val>) -> (Val, Val, Val) {
-    /// 2/(2n+3): ln((1+s)/(1-s)) = 2s + s·z·(2/3 + 2/5 z + ...) with z = s².
-    const SERIES: [f64; 10] = {
-        let mut out = [0.0; 10];
-        let mut n = 0;
-        while n < out.len() {
-            out[n] = 2.0 / (2 * n + 3) as f64;
-            n += 1;
-        }
-        out
-    };
     let i = Ty::I64;
     let (one, two, half) = (b.num(D, 1.0), b.num(D, 2.0), b.num(D, 0.5));
     let bits = b.cast(i, x);
@@ -204,16 +205,6 @@ pub const LOGARITHM: Logarithm = Logarithm { ty: D, least: f64::MIN_POSITIVE, pl
 
 /// `x^y` for positive normal x and finite y, by way of a logarithm in two parts.
 pub fn power(b: &mut Builder<'_>, x: Val, y: Val) -> Val {
-    /// 2/(2n+3).
-    const SERIES: [f64; 9] = {
-        let mut out = [0.0; 9];
-        let mut n = 0;
-        while n < out.len() {
-            out[n] = 2.0 / (2 * n + 3) as f64;
-            n += 1;
-        }
-        out
-    };
     let (one, two) = (b.num(D, 1.0), b.num(D, 2.0));
     let (exponent, fraction) = split(b, x);
     let m = b.cast(D, fraction);
@@ -228,7 +219,7 @@ pub fn power(b: &mut Builder<'_>, x: Val, y: Val) -> Val {
     let rest = b.fma(minus, bottom_lost, rest);
     let lost = b.mul(rest, inverse);
     let z = b.mul(s, s);
-    let p = b.poly(z, &SERIES);
+    let p = b.poly(z, &SERIES[..9]);
     let cube = b.mul(s, z);
     // k ln 2 + 2s + s³ (2/3 + ...), larger first.
     let (high, low) = (b.num(D, LN2.0), b.num(D, LN2.1));
@@ -243,9 +234,7 @@ pub fn power(b: &mut Builder<'_>, x: Val, y: Val) -> Val {
     let log = b.add(sum, tail);
     let kept = b.sub(log, sum);
     let log_lost = b.sub(tail, kept);
-    let t = b.mul(log, y);
-    let minus = b.un(UnaryOp::Negate, t);
-    let t_lost = b.fma(log, y, minus);
+    let (t, t_lost) = exact_mul(b, log, y);
     let t_lost = b.fma(log_lost, y, t_lost);
     // Far below all numbers.
     let (least, most) = (b.num(D, -800.0), b.num(D, 710.0));
@@ -297,13 +286,6 @@ const ERF_INV: [f64; 24] = [
     3.958_665_403_863_444_6e-21,
     -2.297_475_022_347_336_6e-22,
 ];
-
-/// The product of `x` and `y`, and what rounding takes from it.
-fn exact_mul(b: &mut Builder<'_>, x: Val, y: Val) -> (Val, Val) {
-    let product = b.mul(x, y);
-    let minus = b.un(UnaryOp::Negate, product);
-    (product, b.fma(x, y, minus))
-}
 
 /// The inverse of the error function. Beyond [`ERF_INV_NEAR`] other polynomials would be needed, for one number of a thousand.
 pub fn erf_inv(b: &mut Builder<'_>, x: Val) -> Val {

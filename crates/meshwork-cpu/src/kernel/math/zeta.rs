@@ -5,7 +5,7 @@
 
 use super::super::build::Builder;
 use super::super::ir::{BinaryOp, Cmp, Op, Ty, UnaryOp, Val};
-use super::{double, wide};
+use super::{constant, double, wide};
 
 const D: Ty = Ty::F64;
 
@@ -40,19 +40,10 @@ enum Exponent {
     Varying(Val),
 }
 
-/// The number that `v` always is.
-fn fixed(b: &Builder<'_>, v: Val) -> Option<f64> {
-    match b.ops[usize::from(v)] {
-        Op::Const(Ty::F32, bits) => Some(f32::from_bits(bits as u32).into()),
-        Op::Const(Ty::F64, bits) => Some(f64::from_bits(bits)),
-        _ => None,
-    }
-}
-
 /// `ζ(s, q)`.
 pub fn zeta(b: &mut Builder<'_>, s: Val, q: Val) -> Val {
     let ty = b.ty(s);
-    let exponent = match fixed(b, s) {
+    let exponent = match constant(b, s) {
         Some(s) => Exponent::Fixed(s),
         None => Exponent::Varying(b.convert(D, s)),
     };
@@ -64,7 +55,7 @@ pub fn zeta(b: &mut Builder<'_>, s: Val, q: Val) -> Val {
 /// `ψ` of order `n`: `-(-1)^n n! ζ(n + 1, x)`.
 pub fn polygamma(b: &mut Builder<'_>, n: Val, x: Val) -> Val {
     let ty = b.ty(n);
-    let order = match fixed(b, n) {
+    let order = match constant(b, n) {
         Some(0.0) => return super::unary(b, UnaryOp::Digamma, x),
         Some(n) if n.fract() == 0.0 && (1.0..=ORDERS).contains(&n) => n,
         _ => return b.bin(BinaryOp::Polygamma, n, x),
