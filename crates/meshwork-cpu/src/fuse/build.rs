@@ -36,6 +36,16 @@ pub(crate) struct Builder<'a, 'm> {
     memo: HashMap<(ValueId, Map), Id>,
 }
 
+/// What a gather reads at a position of its result.
+struct Gathered {
+    indices: ValueId,
+    read: super::Pick,
+    /// The element, while no index moves the window.
+    place: Place,
+    /// Per component of an index vector: how far it may move the window, and bytes of a step.
+    moves: Vec<(i64, i64)>,
+}
+
 impl<'a, 'm> Builder<'a, 'm> {
     /// Nothing built yet for the box `lo..hi` of `domain`, whose dimensions from `split` on form the row.
     pub fn new(
@@ -99,24 +109,30 @@ impl<'a, 'm> Builder<'a, 'm> {
         self.graph.load(place, None).ok_or(Stop::Force(value))
     }
 
-    /// The element at `map` of `value`, a gather of rows from something in memory at places in memory.
-    fn row(&mut self, op: OpId, value: ValueId, map: &[Lin]) -> Result<Id, Stop> {
+    /// What the gather `op` reads for its result `value` at `map`.
+    fn gathered(&self, op: OpId, value: ValueId, map: &[Lin]) -> Result<Gathered, Stop> {
         let module = self.cx.module;
         let (&[from, indices], Some(Attr::Gather(numbers))) =
             (module.op(op).operands(), module.op(op).attr("dimension_numbers"))
         else {
             return Err(Stop::Force(value));
         };
-        let view = self.cx.view(from).ok_or(Stop::Force(from))?.clone();
-        let places = self.cx.view(indices).ok_or(Stop::Force(indices))?.clone();
+        let view = self.cx.view(from).ok_or(Stop::Force(from))?;
         let sizes = module.op(op).i64s("slice_sizes").ok_or(Stop::Force(value))?;
-        let read = super::Pick::new(numbers, view.dims.len(), places.dims.len(), map);
-        let mut of = vec![Lin::at(0); view.dims.len()];
-        read.inside.iter().for_each(|&(d, l)| of[d] = l);
-        let mut place = self.place(&view, &of);
-        for (c, &d) in numbers.start_index_map.iter().enumerate() {
-            let (most, stride) = (view.dims[d as usize] - sizes[d as usize], view.strides[d as usize]);
-            let Place { buf, elem, offset, strides, .. } = self.place(&places, &read.read(c));
+        let read = super::Pick::new(numbers, view.dims.len(), module.ty(indices).dims().len(), map);
+        let mut inside = vec![Lin::at(0); view.dims.len()];
+        read.inside.iter().for_each(|&(d, l)| inside[d] = l);
+        let moves = numbers.start_index_map.iter().map(|&d| d as usize);
+        let moves = moves.map(|d| (view.dims[d] - sizes[d], view.strides[d])).collect();
+        Ok(Gathered { indices, read, place: self.place(view, &inside), moves })
+    }
+
+    /// The element at `map` of `value`, a gather of rows from something in memory at places in memory.
+    fn row(&mut self, op: OpId, value: ValueId, map: &[Lin]) -> Result<Id, Stop> {
+        let Gathered { indices, read, mut place, moves } = self.gathered(op, value, map)?;
+        let places = self.cx.view(indices).ok_or(Stop::Force(indices))?;
+        for (c, (most, stride)) in moves.into_iter().enumerate() {
+            let Place { buf, elem, offset, strides, .. } = self.place(places, &read.read(c));
             let by = Number { buf, offset: offset as isize, elem };
             let along = if strides.iter().all(|&s| s == 0) { vec![] } else { strides };
             if most > 0 {
@@ -128,38 +144,22 @@ impl<'a, 'm> Builder<'a, 'm> {
 
     /// The element at `map` of `value`, a gather from something in memory.
     fn pick(&mut self, op: OpId, value: ValueId, map: &[Lin]) -> Result<Id, Stop> {
-        let module = self.cx.module;
-        let (&[from, indices], Some(Attr::Gather(numbers))) =
-            (module.op(op).operands(), module.op(op).attr("dimension_numbers"))
-        else {
-            return Err(Stop::Force(value));
-        };
-        let view = self.cx.view(from).ok_or(Stop::Force(from))?.clone();
-        let sizes = module.op(op).i64s("slice_sizes").ok_or(Stop::Force(value))?;
-        let read = super::Pick::new(numbers, view.dims.len(), module.ty(indices).dims().len(), map);
-        let (mut at, mut offset) = (self.graph.integer(Ty::I32, 0), view.offset);
-        for (c, &d) in numbers.start_index_map.iter().enumerate() {
-            let (most, stride) = (view.dims[d as usize] - sizes[d as usize], view.strides[d as usize]);
+        let Gathered { indices, read, mut place, moves } = self.gathered(op, value, map)?;
+        let mut at = self.graph.integer(Ty::I32, 0);
+        for (c, (most, stride)) in moves.into_iter().enumerate() {
             let index = self.value(indices, &read.read(c))?;
             let mut inside = self.graph.bounded(index, most);
             if stride < 0 {
                 // Places are counted from the first byte on.
                 let last = self.graph.integer(Ty::I32, most);
                 inside = self.graph.binary(BinaryOp::Subtract, last, inside);
-                offset += most * stride;
+                place.offset += most * stride;
             }
             let stride = self.graph.integer(Ty::I32, stride.abs());
             let bytes = self.graph.binary(BinaryOp::Multiply, inside, stride);
             at = self.graph.binary(BinaryOp::Add, at, bytes);
         }
-        let mut strides = vec![0; self.domain.len()];
-        for &(d, l) in &read.inside {
-            offset += l.base * view.strides[d];
-            if l.coef != 0 {
-                strides[l.dim as usize] += l.coef * view.strides[d];
-            }
-        }
-        let place = Place { buf: view.buf, elem: view.elem, offset, strides, moved: vec![], picked: true };
+        place.picked = true;
         self.graph.pick(place, at).ok_or(Stop::Force(value))
     }
 
