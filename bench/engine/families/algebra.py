@@ -80,6 +80,8 @@ def gaussian(x, y):
     d = jnp.sum((x[:, None] - x[None]) ** 2, -1)
     k = jnp.exp(-0.5 * d) + 0.1 * jnp.eye(512)
     return jax.scipy.linalg.cho_solve((jnp.linalg.cholesky(k), True), y)
+
+
 problem(F, "eight vectors, ten rounds of qr", (512, 512), (512, 8))(
     lambda a, x: repeat(10, lambda x: jnp.linalg.qr((a + a.T) @ x)[0], x))
 problem(F, "singular values 256 x 20x12", (256, 20, 12))(lambda a: jnp.linalg.svd(a, compute_uv=False))

@@ -85,6 +85,8 @@ def soft_k_means(x, c):
         p = jax.nn.softmax(-jnp.sum((x[:, None] - c[None]) ** 2, -1))
         return (p.T @ x) / p.sum(0)[:, None]
     return jax.lax.fori_loop(0, 5, step, c)
+
+
 problem(F, "bytes by a vector", ints(99, 4096, 1024, dtype=np.uint8), ints(99, 1024, dtype=np.uint8))(
     lambda a, v: a.astype(jnp.int32) @ v.astype(jnp.int32))
 problem(F, "int8 weights by a vector", ints(127, 4096, 1024, dtype=np.int8, low=-127), (1024,))(
